@@ -1,0 +1,166 @@
+"""The schema language, version 1: the whole YAML file as one strict model."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field as Is
+from pydantic import field_validator, model_validator
+
+from pipeline.reasons import Policy, Reason, Scope
+from pipeline.schema.base import Strict
+from pipeline.schema.chat import Chat
+from pipeline.schema.columns import RESERVED, Column
+from pipeline.schema.layout import Layout
+from pipeline.schema.reading import Read
+
+
+class Tokenizer(Strict):
+    """A tokenizer folder, or a hub id with a pinned revision."""
+
+    path: str | None = None
+    """Folder with tokenizer.json, relative to the schema file."""
+    hub: str | None = None
+    revision: str | None = None
+    """Commit hash; needed with ``hub``."""
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Tokenizer:
+        if (self.path is None) == (self.hub is None):
+            raise ValueError("give either `path` or `hub`")
+        if self.hub is not None and not self.revision:
+            raise ValueError("`hub` needs a pinned `revision` (a commit hash)")
+        return self
+
+
+class Model(Strict):
+    """The model to be trained: its limits are checked on every token."""
+
+    family: Literal["layoutlm", "layoutlmv2", "layoutxlm", "layoutlmv3", "lilt", "bros"] | None = None
+    """Document model family, whose limits hold where no ``config`` says otherwise."""
+    config: str | None = None
+    """A config.json (or its folder), relative to the schema file; its numbers win."""
+    embedding_rows: Annotated[int, Is(gt=0)] | None = None
+    """Rows of the embedding matrix; default: of ``config``, else the tokenizer's length."""
+
+
+class Table(Strict):
+    """A typed table for text classification: one text column tokenized, an optional label."""
+
+    text: str | None = None
+    """Column that is tokenized; null: none."""
+    label: str | None = None
+    """Column that becomes the integer ``labels``: text by its place in ``allowed``, or an integer."""
+    max_tokens: Annotated[int, Is(ge=2)] = 512
+    """Longer texts are cut, and flagged."""
+
+
+class Tokens(Strict):
+    """Rows that are tokenized already."""
+
+    input_ids: str = "input_ids"
+    labels: str | None = "labels"
+    attention_mask: str | None = None
+    max_tokens: Annotated[int, Is(ge=2)] | None = None
+
+
+class Quarantine(Strict):
+    """How much may be set aside before nothing is published."""
+
+    max_rate: Annotated[float, Is(ge=0, le=1)] = 0.5
+    """Largest share of the records read."""
+
+
+class Output(Strict):
+    """Size of the shards, in rows: row counts, not bytes, decide where a shard ends."""
+
+    shard_rows: Annotated[int, Is(gt=0)] = 100_000
+    batch_rows: Annotated[int, Is(gt=0)] = 1_000
+    keep_record: bool = False
+    """Whether the judged record (words and boxes, or turns) is kept as JSON in the column ``record``."""
+
+
+class Split(Strict):
+    """Splits by the hash of a key: stable when rows are added, never by shuffling."""
+
+    key: str
+    """Column of ``columns`` hashed, or ``content`` for the record's own text."""
+    shares: Annotated[dict[str, float], Is(min_length=1)]
+    """Share of each split, e.g. ``{train: 0.9, eval: 0.1}``; they add up to 1."""
+    salt: str = ""
+
+    @field_validator("shares")
+    @classmethod
+    def _whole(cls, shares: dict[str, float]) -> dict[str, float]:
+        if abs(sum(shares.values()) - 1) > 1e-9 or min(shares.values()) < 0:
+            raise ValueError("shares must be positive and add up to 1")
+        return shares
+
+
+class Schema(Strict):
+    """One schema file: which files it claims, how their records are read, judged and encoded."""
+
+    version: Literal[1]
+    name: Annotated[str, Is(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=60)]
+    """Name of the data set in the output folder."""
+    kind: Literal["layout", "chat", "table", "tokens"]
+    description: str = ""
+    files: Annotated[tuple[str, ...], Is(min_length=1)]
+    """Patterns under the raw folder (``**`` for any depth)."""
+    ignore: tuple[str, ...] = ()
+    """Patterns of files that are known and not read."""
+    read: Read = Read()
+    columns: dict[str, Column] = {}
+    layout: Layout | None = None
+    chat: Chat | None = None
+    table: Table | None = None
+    tokens: Tokens | None = None
+    tokenizer: Tokenizer | None = None
+    model: Model = Model()
+    policies: dict[str, Literal["quarantine", "repair", "flag"]] = {}
+    """Policy by reason, where another than the default is wanted and the reason allows it."""
+    split: Split | None = None
+    quarantine: Quarantine = Quarantine()
+    output: Output = Output()
+
+    @field_validator("columns")
+    @classmethod
+    def _names(cls, columns: dict[str, Column]) -> dict[str, Column]:
+        if taken := sorted(set(columns) & set(RESERVED)):
+            raise ValueError(
+                f"column names {taken} are taken by provenance; give another name and set `column:` to the header"
+            )
+        return columns
+
+    @field_validator("policies")
+    @classmethod
+    def _known(cls, policies: dict[str, str]) -> dict[str, str]:
+        for slug, policy in policies.items():
+            try:
+                facts = Reason.of(slug).facts
+            except KeyError:
+                raise ValueError(
+                    f"unknown reason {slug!r}; `python -m pipeline reasons` lists them"
+                ) from None
+            allowed = {facts.default, *facts.options}
+            if facts.scope is not Scope.RECORD or Policy(policy) not in allowed:
+                raise ValueError(f"{slug} cannot be {policy!r}; it can be {sorted(p.value for p in allowed)}")
+        return policies
+
+    @model_validator(mode="after")
+    def _sections(self) -> Schema:
+        for kind in ("layout", "chat", "table", "tokens"):
+            given = getattr(self, kind) is not None
+            if given != (kind == self.kind) and not (kind == "tokens" == self.kind):
+                raise ValueError(
+                    f"kind is {self.kind!r}: section `{kind}` "
+                    + ("does not belong" if given else "is missing")
+                )
+        if self.kind in ("layout", "chat") and self.tokenizer is None:
+            raise ValueError(f"kind {self.kind!r} needs a `tokenizer`")
+        return self
+
+    def policy(self, reason: Reason) -> Policy:
+        """What becomes of a record with this finding."""
+        chosen = self.policies.get(reason.slug)
+        return Policy(chosen) if chosen else reason.facts.default
