@@ -1,0 +1,1 @@
+"""The stages: each takes a batch and returns a batch and findings."""

@@ -1,0 +1,38 @@
+"""What the stages of one schema are built from, resolved before any record is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.fields import Field
+from pipeline.schema.model import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pipeline.models.families import Limits
+    from pipeline.models.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Everything a stage may need to know.
+
+    Attributes:
+        schema, schema_dir: the schema and the folder its relative paths start from.
+        raw: the raw folder; nothing outside it is opened.
+        fields: what a record is read into.
+        columns: Arrow fields of the schema's own columns, carried into the shards.
+        tokenizer: the schema's tokenizer, None for a table without one.
+        limits: of the target model.
+    """
+
+    schema: Schema
+    schema_dir: Path
+    raw: Path
+    fields: tuple[Field, ...]
+    columns: list[pa.Field] = field(default_factory=list)
+    tokenizer: Tokenizer | None = None
+    limits: Limits | None = None
