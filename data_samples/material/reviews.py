@@ -1,0 +1,28 @@
+"""Product reviews as (text, label, stars)."""
+
+REVIEWS: tuple[tuple[str, str, int], ...] = (
+    ("The kettle boils fast and pours without dripping.", "positive", 5),
+    ("Handle broke after two weeks; the shop never replied.", "negative", 1),
+    ("Does what it should, nothing more.", "neutral", 3),
+    ("Sehr leise, sehr sparsam. Würde ich wieder kaufen.", "positive", 5),
+    ("Batería floja: dura menos de una hora.", "negative", 2),
+    ("Colour differs from the picture, but the fabric is fine.", "neutral", 3),
+    ("Arrived a day early, packed without plastic.", "positive", 5),
+    ("Instructions are missing the last page, so the shelf leans.", "negative", 2),
+    ("Good value, although the lid is stiff.", "positive", 4),
+    ("It hums. All night. I sent it back.", "negative", 1),
+    ("None of the buttons is labelled, but I got used to it.", "neutral", 3),
+    ("The second pair is as good as the first: warm, light, dry.", "positive", 5),
+    ("Smells of glue even after airing it for a week.", "negative", 2),
+    ("Average sound, excellent microphone.", "neutral", 3),
+    ("Fits the old bracket exactly, installed in five minutes.", "positive", 5),
+    ("The app wants an account for a lamp. No, thank you.", "negative", 1),
+    ("Solid, heavy, honest tool.", "positive", 5),
+    ("Works with 230 V only; the page says otherwise.", "negative", 2),
+    ("Okay for the price.", "neutral", 3),
+    ("“Waterproof” means light rain, it seems. Still dry inside.", "positive", 4),
+    ("Two of six glasses were chipped, replacement came at once.", "neutral", 3),
+    ("Best pencil sharpener I have owned. Yes, really.", "positive", 5),
+    ("Screws strip at the first turn.", "negative", 1),
+    ("NA", "neutral", 3),
+)
