@@ -21,7 +21,8 @@ PAIRS: tuple[tuple[str, str], ...] = (
     ),
     (
         "HbA1c 8.1 %, up from 7.2 % six months ago.",
-        "The long-term blood sugar has risen from 7.2 to 8.1 percent in half a year; the diabetes is less well controlled.",
+        "The long-term blood sugar has risen from 7.2 to 8.1 percent in half a year: the diabetes is less well "
+        "controlled.",
     ),
     (
         "Bilateral lower-limb oedema, pitting, to mid-calf.",

@@ -1,0 +1,34 @@
+"""Fixtures of all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def samples() -> Path:
+    """The shipped samples: raw files and the two small tokenizers."""
+    return ROOT / "data_samples"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of shared real data beside the repository; skips where there is none."""
+    folder = ROOT.parent / "shared"
+    if not folder.is_dir():
+        pytest.skip("no folder of shared real data beside the repository")
+    return folder
