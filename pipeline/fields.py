@@ -14,6 +14,7 @@ from pipeline.reasons import Reason
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
 
 
 class Kind(StrEnum):
@@ -85,6 +86,25 @@ class FieldType:
                 return pl.List(message_dtype())
             case _:
                 return pl.String()
+
+    def arrow(self) -> pa.DataType:
+        """The Arrow type of this field as a column of a shard (columns of a schema only)."""
+        import pyarrow as pa
+
+        match self.kind:
+            case Kind.INTEGER:
+                return pa.int64()
+            case Kind.NUMBER:
+                return pa.float64()
+            case Kind.BOOLEAN:
+                return pa.bool_()
+            case Kind.LIST:
+                assert self.item is not None  # noqa: S101
+                return pa.list_(self.item.arrow())
+            case Kind.STRUCT:
+                return pa.struct([pa.field(name, type_.arrow()) for name, type_ in self.fields])
+            case _:
+                return pa.string()
 
 
 def message_dtype() -> pl.Struct:

@@ -1,0 +1,1 @@
+"""The one cell grammar and the one JSON decoder."""

@@ -1,0 +1,1 @@
+"""The certificate: statement, digests, verification, signatures."""

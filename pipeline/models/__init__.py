@@ -1,0 +1,1 @@
+"""Limits of the model families, tokenizers and templates."""
