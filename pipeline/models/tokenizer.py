@@ -1,0 +1,171 @@
+"""The tokenizer: loaded once, its special tokens known, its digests taken, its texts encoded in batches.
+
+Every text is encoded as plain text: nothing is added, and text that spells a control token never becomes one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipeline.errors import TokenizerError
+from pipeline.models.engine import Int32s, Int64s, Reference
+from pipeline.models.fingerprint import canonical_digest, probe_digest
+from pipeline.models.tokenizer_files import ROLES, TokenizerFiles, read_folder
+
+if TYPE_CHECKING:
+    from pipeline.schema.model import Tokenizer as TokenizerSpec
+
+
+class Tokenizer:
+    """A tokenizer and what is known of it.
+
+    Attributes:
+        name: folder name or hub id.
+        kind: class named by its configuration.
+        size: number of tokens, added ones counted (``len(tokenizer)``).
+        bos_id, eos_id, pad_id, cls_id, sep_id, unk_id, mask_id: ids of the special tokens, None when unset.
+        control: id of each special token by its text.
+        chat_template: its own template's source, or None.
+        add_prefix_space: whether each text is encoded as if a space came before it.
+    """
+
+    def __init__(self, files: TokenizerFiles) -> None:
+        self._files = files
+        self._backend = _backend(files)
+        self.name, self.kind = files.name, files.kind
+        self.chat_template, self.add_prefix_space = files.chat_template, files.add_prefix_space
+        self.max_length = files.max_length
+        self.size = int(self._backend.get_vocab_size(with_added_tokens=True))
+        self.special_texts = dict(files.specials)
+        ids = {role: self._id_of(role) for role in ROLES}
+        self.bos_id, self.eos_id, self.pad_id = ids["bos"], ids["eos"], ids["pad"]
+        self.cls_id, self.sep_id = ids["cls"], ids["sep"]
+        self.unk_id, self.mask_id = ids["unk"], ids["mask"]
+        added = self._backend.get_added_tokens_decoder()
+        self.added: dict[str, int] = {t.content: int(i) for i, t in sorted(added.items())}
+        self.control: dict[str, int] = {t.content: int(i) for i, t in sorted(added.items()) if t.special}
+        self.reference = Reference(self._backend)
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 of its files (``fingerprint.canonical_digest``); taken when first asked for."""
+        return canonical_digest(self._files.state)
+
+    @cached_property
+    def probe_digest(self) -> str:
+        """sha256 of the ids of fixed texts (``fingerprint.probe_digest``)."""
+        return probe_digest(self.reference.encode)
+
+    def encode(self, texts: Sequence[str]) -> tuple[Int32s, Int64s]:
+        """Ids of all texts one after the other, int32 [sum of lengths]; count of each, int64 [len(texts)]."""
+        return self.reference.encode(texts)
+
+    def encode_offsets(self, texts: Sequence[str]) -> tuple[Int32s, Int64s, Int64s, Int64s]:
+        """As ``encode``; then, for each id, the first and one past the last character within its own text."""
+        return self.reference.offsets(texts)
+
+    def encode_words(self, words: Sequence[str]) -> tuple[Int32s, Int64s]:
+        """Ids of the words of pages, each encoded as one word of a pre-tokenized text."""
+        return self.encode(words)
+
+    def decode(self, ids: Sequence[int] | Int32s) -> str:
+        """Text of the ids, special tokens included."""
+        return str(self._backend.decode([int(i) for i in ids], skip_special_tokens=False))
+
+    def token(self, token_id: int) -> str | None:
+        """The token with this id as the vocabulary spells it."""
+        text = self._backend.id_to_token(int(token_id))
+        return None if text is None else str(text)
+
+    def id_of(self, text: str) -> int | None:
+        """Id of a token by its spelling in the vocabulary."""
+        found = self._backend.token_to_id(text)
+        return None if found is None else int(found)
+
+    def describe(self) -> dict[str, object]:
+        """What the certificate says of it; deterministic."""
+        return {
+            "class": self.kind or type(self).__name__,
+            "size": self.size,
+            "digest": self.digest,
+            "probe_digest": self.probe_digest,
+            "special_ids": {f"{role}_id": getattr(self, f"{role}_id") for role in ROLES},
+        }
+
+    def _id_of(self, role: str) -> int | None:
+        text = self._files.specials.get(role)
+        return None if text is None else self.id_of(text)
+
+
+_LOADED: dict[tuple[str, str], Tokenizer] = {}
+
+
+def load(spec: TokenizerSpec, schema_dir: Path) -> Tokenizer:
+    """The tokenizer that a schema names; one a process.
+
+    Raises TokenizerError (exit 2) where the folder or hub id gives no usable tokenizer.
+    """
+    if spec.path is not None:
+        folder = (schema_dir / spec.path).resolve()
+        key = (str(folder), "")
+        if key not in _LOADED:
+            _LOADED[key] = Tokenizer(read_folder(folder, spec.path))
+    else:
+        from pipeline.models.hub import read_hub
+
+        key = (str(spec.hub), str(spec.revision))
+        if key not in _LOADED:
+            _LOADED[key] = Tokenizer(read_hub(str(spec.hub), str(spec.revision)))
+    return _LOADED[key]
+
+
+def _backend(files: TokenizerFiles) -> Any:
+    """The library's tokenizer: no post-processor, and the tokens which only the configuration names added to it,
+    as transformers adds them."""
+    import tokenizers
+
+    state = {**files.state, "post_processor": None}
+    try:
+        backend = tokenizers.Tokenizer.from_str(json.dumps(state))
+    except Exception as error:
+        raise TokenizerError(
+            "tokenizer.json is not usable",
+            where=files.name,
+            found=str(error)[:200],
+            expected="a file that the tokenizers library can read",
+            remedy="save the tokenizer again with this version of transformers",
+        ) from None
+    for token_id, (text, special) in sorted(files.added.items()):
+        if backend.token_to_id(text) is None:
+            _add(backend, text, special)
+            if backend.token_to_id(text) != token_id:
+                raise TokenizerError(
+                    "tokenizer_config.json and tokenizer.json disagree on an added token",
+                    where=files.name,
+                    found=f"{text!r} gets id {backend.token_to_id(text)}",
+                    expected=f"id {token_id}",
+                    remedy="save the tokenizer again with this version of transformers",
+                )
+    for text in dict.fromkeys(files.specials.values()):
+        known = backend.get_added_tokens_decoder()
+        if not any(t.content == text and t.special for t in known.values()):
+            _add(backend, text, special=True)
+    return backend
+
+
+def _add(backend: Any, text: str, special: bool) -> None:
+    from tokenizers import AddedToken
+
+    token = AddedToken(text, special=special, normalized=False)
+    backend.add_special_tokens([token]) if special else backend.add_tokens([token])
+
+
+def same_ids(left: tuple[Int32s, Int64s], right: tuple[Int32s, Int64s]) -> bool:
+    """Whether two encodings of the same texts are equal."""
+    return bool(np.array_equal(left[1], right[1]) and np.array_equal(left[0], right[0]))

@@ -1,0 +1,171 @@
+"""What a tokenizer folder (or hub id) says: tokenizer.json, the special tokens and the chat template.
+
+A folder is read without transformers: importing it costs more than a small run. The settings which transformers
+would apply on top of tokenizer.json when it loads the folder are applied here as well, so that the ids are equal.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import TokenizerError
+
+ROLES = ("bos", "eos", "pad", "cls", "sep", "unk", "mask")
+MAX_TOKENIZER_BYTES = 256 * 2**20
+MAX_TEMPLATE_BYTES = 2**20
+FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerFiles:
+    """A tokenizer as stored.
+
+    Attributes:
+        name: folder name or hub id.
+        kind: the class named by the configuration ("" when it names none).
+        state: the parsed tokenizer.json.
+        specials: text of the token in each role of ``ROLES`` that is set.
+        added: tokens that only the configuration knows, by id: text and whether it is special.
+        chat_template: Jinja source, or None.
+        add_prefix_space: whether each word is encoded as if a space came before it.
+        max_length: ``model_max_length``, None when unset or absurd.
+    """
+
+    name: str
+    kind: str
+    state: dict[str, Any]
+    specials: dict[str, str]
+    added: dict[int, tuple[str, bool]] = field(default_factory=dict)
+    chat_template: str | None = None
+    add_prefix_space: bool = False
+    max_length: int | None = None
+
+
+def read_folder(folder: Path, name: str) -> TokenizerFiles:
+    """Read a folder. Raises TokenizerError where it is missing, or holds no valid tokenizer.json."""
+    if not folder.is_dir():
+        raise TokenizerError(
+            "tokenizer folder not found",
+            where=name,
+            found="no such folder",
+            expected="a folder with tokenizer.json",
+            remedy="correct `tokenizer: path:` (it is relative to the schema file)",
+        )
+    state = _load_json(folder / "tokenizer.json", name, MAX_TOKENIZER_BYTES)
+    if state is None:
+        raise TokenizerError(
+            "the tokenizer folder has no tokenizer.json",
+            where=name,
+            found=", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "an empty folder",
+            expected="tokenizer.json",
+            remedy="save it with transformers: AutoTokenizer.from_pretrained(...).save_pretrained(folder)",
+        )
+    if "model" not in state:
+        raise TokenizerError("tokenizer.json holds no model", where=name, expected="a fast tokenizer's file")
+    config = _load_json(folder / "tokenizer_config.json", name, MAX_TOKENIZER_BYTES) or {}
+    special_map = _load_json(folder / "special_tokens_map.json", name, MAX_TEMPLATE_BYTES) or {}
+    return assemble(name, state, config, special_map, _template_file(folder))
+
+
+def assemble(
+    name: str,
+    state: dict[str, Any],
+    config: dict[str, Any],
+    special_map: dict[str, Any],
+    template: str | None,
+) -> TokenizerFiles:
+    """Put the files together; a template file wins over the one inside the configuration."""
+    specials: dict[str, str] = {}
+    for role in ROLES:
+        if text := _token_text(config.get(f"{role}_token", special_map.get(f"{role}_token"))):
+            specials[role] = text
+    added = {}
+    for key, token in (config.get("added_tokens_decoder") or {}).items():
+        if isinstance(token, dict) and (text := _token_text(token)):
+            added[int(key)] = (text, bool(token.get("special")))
+    _apply_settings(state, config)
+    length = config.get("model_max_length")
+    return TokenizerFiles(
+        name=name,
+        kind=str(config.get("tokenizer_class") or ""),
+        state=state,
+        specials=specials,
+        added=added,
+        chat_template=template or _template_of(config),
+        add_prefix_space=_prefix_space(state),
+        max_length=int(length) if isinstance(length, int | float) and 0 < length < 10**9 else None,
+    )
+
+
+def _load_json(path: Path, name: str, limit: int) -> dict[str, Any] | None:
+    if not path.is_file():
+        return None
+    if path.stat().st_size > limit:
+        raise TokenizerError(
+            f"{path.name} is too large", where=name, expected=f"at most {limit // 2**20} MiB"
+        )
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise TokenizerError(
+            f"{path.name} cannot be read",
+            where=name,
+            found=type(error).__name__,
+            expected="a JSON object",
+            remedy="fetch the tokenizer again",
+        ) from None
+    if not isinstance(value, dict):
+        raise TokenizerError(f"{path.name} is no JSON object", where=name)
+    return value
+
+
+def _template_file(folder: Path) -> str | None:
+    path = folder / "chat_template.jinja"
+    if path.is_file():
+        return path.read_text(encoding="utf-8")
+    legacy = _load_json(folder / "chat_template.json", folder.name, MAX_TEMPLATE_BYTES)
+    return _template_of(legacy) if legacy else None
+
+
+def _template_of(config: dict[str, Any]) -> str | None:
+    """A single template, or the one named "default" among several."""
+    template = config.get("chat_template")
+    if isinstance(template, list):
+        named = {t.get("name"): t.get("template") for t in template if isinstance(t, dict)}
+        template = named.get("default")
+    return template if isinstance(template, str) and template.strip() else None
+
+
+def _token_text(token: object) -> str | None:
+    if isinstance(token, dict):
+        token = token.get("content")
+    return token if isinstance(token, str) and token else None
+
+
+def _apply_settings(state: dict[str, Any], config: dict[str, Any]) -> None:
+    """Settings of the configuration that override tokenizer.json, as transformers applies them on loading."""
+    state["truncation"] = state["padding"] = None
+    prefix = config.get("add_prefix_space")
+    before = state.get("pre_tokenizer")
+    if isinstance(prefix, bool) and isinstance(before, dict) and before.get("type") == "ByteLevel":
+        before["add_prefix_space"] = prefix
+    normalizer = state.get("normalizer")
+    if isinstance(normalizer, dict) and normalizer.get("type") == "BertNormalizer":
+        for key, setting in (
+            ("do_lower_case", "lowercase"),
+            ("strip_accents", "strip_accents"),
+            ("tokenize_chinese_chars", "handle_chinese_chars"),
+        ):
+            if key in config:
+                normalizer[setting] = config[key]
+
+
+def _prefix_space(state: dict[str, Any]) -> bool:
+    before = state.get("pre_tokenizer")
+    if not isinstance(before, dict):
+        return False
+    parts = before.get("pretokenizers", [before])
+    return any(p.get("add_prefix_space") is True for p in parts if p.get("type") == "ByteLevel")
