@@ -1,0 +1,204 @@
+"""Rows in, shards out: fixed rows a batch and a shard, each shard named after its content.
+
+The same rows give the same bytes, however they were grouped into the calls of ``write``: batch borders are part of
+the bytes, so rows are regrouped here and nothing of the caller's chunks is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+import pyarrow.ipc
+
+from pipeline.shards.durable import storage_errors, sync_file
+from pipeline.shards.part import Part, part_name
+from pipeline.shards.statistics import ColumnStatistics, measure, merge
+
+SHARD_BYTES = 1 << 30
+"""Size at which a shard ends before its row count is reached: Arrow's 32-bit offsets and memory maps want less
+than 2 GiB."""
+BATCH_BYTES = 256 << 20
+"""Size at which a record batch ends before its row count is reached."""
+
+
+class ShardWriter:
+    """Writes rows of one schema to content-addressed shards in a folder.
+
+    Args:
+        folder: where the shards go; made when the first row comes.
+        schema: of every shard; a table of other types is cast, a null where the schema allows none is an error.
+        shard_rows, batch_rows: rows of one shard and of one record batch.
+        shard_bytes, batch_bytes: ceilings at which either ends early.
+        fsync: whether each shard is on the disk before its name is.
+
+    Raises:
+        StorageError: disk full or folder read-only.
+        ValueError: rows that the schema does not allow (a fault of this program).
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        schema: pa.Schema,
+        shard_rows: int = 100_000,
+        batch_rows: int = 1_000,
+        *,
+        shard_bytes: int = SHARD_BYTES,
+        batch_bytes: int = BATCH_BYTES,
+        fsync: bool = True,
+    ) -> None:
+        self._folder, self._schema = folder, schema
+        self._shard_rows, self._batch_rows = shard_rows, min(batch_rows, shard_rows)
+        self._shard_bytes, self._batch_bytes = shard_bytes, batch_bytes
+        self._fsync = fsync
+        self._pending = schema.empty_table()
+        self._shard: _OpenShard | None = None
+        self._parts: list[Part] = []
+
+    def write(self, table: pa.Table) -> None:
+        """Take rows over; a batch is written as soon as it is full."""
+        table = _conform(table, self._schema)
+        start = 0
+        while start < table.num_rows:
+            room = self._batch_rows - self._pending.num_rows
+            taken = table.slice(start, room)
+            start += taken.num_rows
+            self._pending = pa.concat_tables([self._pending, taken])
+            while self._pending.num_rows and self._is_full():
+                self._flush()
+
+    def close(self) -> tuple[Part, ...]:
+        """Write what is left and name the shards, in order. No rows: no shard."""
+        while self._pending.num_rows:
+            self._flush()
+        self._end_shard()
+        return tuple(self._parts)
+
+    def abort(self) -> None:
+        """Remove a shard that is not finished."""
+        if self._shard is not None:
+            self._shard.abort()
+            self._shard = None
+
+    def __enter__(self) -> ShardWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abort()
+
+    def _is_full(self) -> bool:
+        rows, size = int(self._pending.num_rows), int(self._pending.nbytes)
+        return rows >= self._batch_rows or size > 2 * self._batch_bytes
+
+    def _flush(self) -> None:
+        """Write one batch from the front of the pending rows."""
+        whole = self._pending.combine_chunks()
+        room = self._shard_rows - (self._shard.rows if self._shard else 0)
+        rows = _fitting(whole, min(self._batch_rows, room, whole.num_rows), self._batch_bytes)
+        batch = _fresh(whole.slice(0, rows))
+        self._pending = whole.slice(rows)
+        if self._shard is None:
+            with storage_errors(self._folder):
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._shard = _OpenShard(self._folder, self._schema, len(self._parts))
+        shard = self._shard
+        with storage_errors(self._folder):
+            shard.write(batch)
+        if shard.rows >= self._shard_rows or shard.bytes >= self._shard_bytes:
+            self._end_shard()
+
+    def _end_shard(self) -> None:
+        if self._shard is not None:
+            with storage_errors(self._folder):
+                self._parts.append(self._shard.close(fsync=self._fsync))
+            self._shard = None
+
+
+class _OpenShard:
+    """A shard under a passing name."""
+
+    def __init__(self, folder: Path, schema: pa.Schema, number: int) -> None:
+        self.rows = 0
+        self._statistics: dict[str, ColumnStatistics] = measure(_empty(schema))
+        self._path = folder / f".{os.getpid()}-{id(self):x}-{number}.tmp"
+        self._file = pa.OSFile(str(self._path), "wb")
+        self._stream = pa.ipc.new_stream(self._file, schema, options=_OPTIONS)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes written so far."""
+        return int(self._file.tell())
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._stream.write_batch(batch)
+        self._statistics = merge((self._statistics, measure(batch)))
+        self.rows += batch.num_rows
+
+    def close(self, *, fsync: bool) -> Part:
+        self._stream.close()
+        self._file.close()
+        if fsync:
+            sync_file(self._path)
+        digest, size = file_sha256(self._path), self._path.stat().st_size
+        self._path.replace(self._path.with_name(part_name(digest)))
+        return Part(part_name(digest), digest, size, self.rows, self._statistics)
+
+    def abort(self) -> None:
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+
+_OPTIONS = pa.ipc.IpcWriteOptions(compression=None, use_threads=False, emit_dictionary_deltas=False)
+
+
+def file_sha256(path: Path) -> str:
+    """Digest of a file's bytes, hexadecimal. Hashing after the write is faster than hashing inside it: the file is
+    in the page cache."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table under exactly this schema. Arrow writes nulls into columns that allow none without a word, so they
+    are looked for here."""
+    if table.schema != schema:
+        if set(table.column_names) != set(schema.names):
+            raise ValueError(f"columns {table.column_names}, the shard has {schema.names}")
+        table = table.select(schema.names).cast(schema)
+    for name, column in zip(schema.names, table.columns, strict=True):
+        if column.null_count and not schema.field(name).nullable:
+            raise ValueError(f"{column.null_count} nulls in the column {name!r}, which allows none")
+    return table.replace_schema_metadata(schema.metadata)
+
+
+def _fitting(table: pa.Table, rows: int, ceiling: int) -> int:
+    """The most leading rows, at least one and at most ``rows``, whose bytes stay under the ceiling."""
+    if table.slice(0, rows).nbytes <= ceiling:
+        return rows
+    low, high = 1, rows
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if table.slice(0, middle).nbytes <= ceiling else (low, middle - 1)
+    return low
+
+
+def _fresh(table: pa.Table) -> pa.RecordBatch:
+    """The rows in new buffers. A slice shares its parent's, with other rows' bits behind its last bitmap byte, and
+    those would go into the file."""
+    arrays = [
+        pa.concat_arrays([*column.chunks, pa.array([], column.type)])
+        if column.num_chunks
+        else column.combine_chunks()
+        for column in table.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
