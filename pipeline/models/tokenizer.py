@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeline.errors import TokenizerError
+from pipeline.models.affixes import affixes
 from pipeline.models.engine import Int32s, Int64s, Reference
 from pipeline.models.fingerprint import canonical_digest, probe_digest
 from pipeline.models.tokenizer_files import ROLES, TokenizerFiles, read_folder
@@ -56,6 +57,11 @@ class Tokenizer:
     def digest(self) -> str:
         """sha256 of its files (``fingerprint.canonical_digest``); taken when first asked for."""
         return canonical_digest(self._files.state)
+
+    @cached_property
+    def affixes(self) -> tuple[Int32s, Int32s]:
+        """Special tokens before and after one plain text (``affixes.affixes``)."""
+        return affixes(self, self._files.state)
 
     @cached_property
     def probe_digest(self) -> str:
