@@ -33,6 +33,9 @@ class Batch:
         frame: the typed columns, one a field, after the cast; before it, empty.
         cells: the cells as read (String columns by header), from spreadsheets and delimited text.
         raw: binary [n], the JSON value or the undecodable line as it stands in the file, else None.
+        unread: bool [n], records that could not be read and have their finding: no later stage makes another on
+            them. None when there are none.
+        decimal: decimal mark of the cells: ``.``, ``,`` or ``.,`` for either.
     """
 
     source: str
@@ -42,6 +45,8 @@ class Batch:
     frame: pl.DataFrame
     cells: pl.DataFrame | None = None
     raw: pa.Array | None = None
+    unread: Mask | None = None
+    decimal: str = "."
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -61,6 +66,7 @@ class Batch:
             frame=self.frame.filter(mask) if self.frame.width else self.frame,
             cells=None if self.cells is None else self.cells.filter(mask),
             raw=None if self.raw is None else self.raw.filter(pa.array(keep)),
+            unread=None if self.unread is None else self.unread[keep],
         )
 
     def with_frame(self, frame: pl.DataFrame) -> Batch:

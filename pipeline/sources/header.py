@@ -1,0 +1,75 @@
+"""The header of a table: its names made unique, and proven to hold the columns that the schema expects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pipeline.reasons import Reason
+from pipeline.sources.fault import fault
+
+if TYPE_CHECKING:
+    from pipeline.fields import Field
+
+SEARCH_ROWS = 50
+"""Rows in which ``header: find`` looks."""
+
+
+def column_of(path: str) -> str:
+    """The column a path begins with: a plain path is the column's name; ``$.meta.width`` looks into ``meta``."""
+    if not path.startswith("$."):
+        return path
+    return path[2:].split(".", 1)[0].removesuffix("[]")
+
+
+def expected(fields: Sequence[Field], *, required: bool = False) -> list[str]:
+    """Columns the fields are read from, each once, in their order; ``required``: only those that must be there."""
+    names: dict[str, None] = {}
+    for field in fields:
+        if field.required or not required:
+            paths = (field.path,) if isinstance(field.path, str) else field.path
+            names.update(dict.fromkeys(column_of(path) for path in paths))
+    return list(names)
+
+
+def clean(cells: Sequence[str | None]) -> list[str]:
+    """Header cells as names: edge white space and a byte order mark do not count."""
+    return [(cell or "").strip("\ufeff \t\r\n\xa0") for cell in cells]
+
+
+def holds(names: Sequence[str], fields: Sequence[Field]) -> bool:
+    """Whether a row of names holds every required column, and at least one expected column."""
+    present = set(names)
+    return present.issuperset(expected(fields, required=True)) and not present.isdisjoint(expected(fields))
+
+
+def prove(names: Sequence[str], fields: Sequence[Field], source: str) -> tuple[str, ...]:
+    """Column names of a file, made unique.
+
+    A column that is not read may stand twice or have no name: it becomes ``name (2)`` or ``(3)``, its place.
+    Raises ``FileFault`` when an expected column is missing or stands twice.
+    """
+    wanted = expected(fields)
+    if not holds(names, fields):
+        missing = [n for n in expected(fields, required=True) or wanted if n not in names]
+        shown = ", ".join(repr(n[:40]) for n in names[:20])
+        raise fault(Reason.HEADER_MISSING, source, shown or "nothing", ", ".join(map(repr, missing)))
+    counts = Counter(names)
+    for name in wanted:
+        if counts[name] > 1:
+            raise fault(Reason.HEADER_DUPLICATE, source, repr(name))
+    return unique(names)
+
+
+def unique(names: Sequence[str]) -> tuple[str, ...]:
+    """Names made unique by their place: ``a, a, ""`` become ``a, a (2), (3)``."""
+    taken: set[str] = set()
+    result = []
+    for place, name in enumerate(names, 1):
+        label = name or f"({place})"
+        while label in taken:
+            label = f"{label} ({place})"
+        taken.add(label)
+        result.append(label)
+    return tuple(result)

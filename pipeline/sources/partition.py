@@ -1,0 +1,79 @@
+"""A partition: one file, one sheet, or one range of a large file, with all that inspection proved about it.
+
+Plain data (text, numbers, tuples): it travels to worker processes and into memo keys as JSON.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from pipeline.batch import Batch, Findings
+from pipeline.sources.fault import FileNote
+
+RANGE_BYTES = 64 * 2**20
+"""Large text files are split into ranges of this size. A constant: ranges, and so shards, are the same on any
+machine."""
+
+BATCH_ROWS = 10_000
+BATCH_BYTES = 32 * 2**20
+"""A batch ends at whichever comes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One unit of reading.
+
+    Attributes:
+        source: path of the file relative to the raw folder, with forward slashes.
+        schema_index: the schema that claims it.
+        format: csv, lines, jsonl, json, excel, parquet or arrow, settled by inspection.
+        order: rank within the file, from 0; records of a lower rank come first.
+        sheet: sheet of a workbook.
+        start, end: range read, bytes of a text file, rows of a Parquet file; ``end`` 0 means to the end.
+        first_row: physical line (or sheet row, or row) at ``start``; for tables without a range, the first row
+            below the header.
+        header: column names, made unique, in the order of the file.
+        encoding: Python codec of the bytes, proven.
+        delimiter: of a delimited text file.
+        decimal: decimal mark of its numbers: ``.``, ``,`` or ``.,`` for either.
+        form: of a JSON document: ``array``, ``object`` or ``lines``; of a grouped table: see ``group.py``.
+    """
+
+    source: str
+    schema_index: int
+    format: str
+    order: int = 0
+    sheet: str | None = None
+    start: int = 0
+    end: int = 0
+    first_row: int = 1
+    header: tuple[str, ...] = ()
+    encoding: str = "utf-8"
+    delimiter: str = ""
+    decimal: str = "."
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What was proved about one file before a record of it is read."""
+
+    partitions: tuple[Partition, ...]
+    notes: tuple[FileNote, ...] = ()
+
+
+class Reading:
+    """The batches of one partition, read as they are asked for.
+
+    ``dropped`` counts the rows that are no record, by name (``blank``); it is complete after the iteration.
+    Rows read = records of all batches + dropped.
+    """
+
+    def __init__(self, batches: Callable[[Counter[str]], Iterator[tuple[Batch, Findings]]]) -> None:
+        self.dropped: Counter[str] = Counter()
+        self._batches = batches(self.dropped)
+
+    def __iter__(self) -> Iterator[tuple[Batch, Findings]]:
+        return self._batches
