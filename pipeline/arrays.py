@@ -1,0 +1,59 @@
+"""Lists of numbers as flat arrays: the one bridge between Arrow lists and numpy, without a copy where possible."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Int64s = npt.NDArray[np.int64]
+
+
+def flat(column: pa.Array | pa.ChunkedArray) -> tuple[Any, Int64s]:
+    """Values of a list column one after the other, and the length of each list (0 for null).
+
+    The values come as numpy; of fixed-size inner lists as a matrix [values, size]."""
+    import pyarrow.compute as pc
+
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks)
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    values = array.flatten()
+    if pa.types.is_fixed_size_list(values.type):
+        size = values.type.list_size
+        return values.flatten().to_numpy(zero_copy_only=False).reshape(-1, size), lengths
+    return values.to_numpy(zero_copy_only=False), lengths
+
+
+def offsets(lengths: Int64s) -> npt.NDArray[np.int32]:
+    """Arrow list offsets, int32 [n + 1]."""
+    out = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=out[1:])
+    if out[-1] > np.iinfo(np.int32).max:
+        raise OverflowError("more than 2^31 values in one batch")
+    return out.astype(np.int32)
+
+
+def lists(values: Any, lengths: Int64s, type_: pa.ListType) -> pa.ListArray:
+    """A list column of flat values (a matrix for fixed-size inner lists) and lengths."""
+    inner = type_.value_type
+    if pa.types.is_fixed_size_list(inner):
+        numbers = pa.array(np.ascontiguousarray(values).reshape(-1), inner.value_type)
+        items: pa.Array = pa.FixedSizeListArray.from_arrays(numbers, type=inner)
+    else:
+        items = pa.array(values, inner)
+    return pa.ListArray.from_arrays(pa.array(offsets(lengths)), items, type=type_)
+
+
+def within(lengths: Int64s) -> Int64s:
+    """Place of each value within its own list, int64 [sum of lengths]."""
+    starts = np.cumsum(lengths) - lengths
+    return np.arange(int(lengths.sum()), dtype=np.int64) - np.repeat(starts, lengths)
+
+
+def owners(lengths: Int64s) -> Int64s:
+    """Index of the list each value belongs to, int64 [sum of lengths]."""
+    return np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
