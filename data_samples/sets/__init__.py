@@ -1,0 +1,1 @@
+"""The raw sample files, set by set, each with its planted faults."""
