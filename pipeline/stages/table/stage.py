@@ -11,6 +11,7 @@ import pyarrow as pa
 from pipeline.arrays import lists, owners, within
 from pipeline.batch import Batch, EncodeStage, Findings, Int64s, RecordStage, Samples
 from pipeline.errors import SchemaError
+from pipeline.models.engine import Int32s
 from pipeline.reasons import Reason
 from pipeline.schema.model import Schema, Table
 from pipeline.shards import arrow
@@ -115,7 +116,7 @@ class Encode:
         return _framed(ids, kept, before, after)
 
 
-def _framed(ids: Int64s, lengths: Int64s, before: Int64s, after: Int64s) -> dict[str, pa.Array]:
+def _framed(ids: Int32s, lengths: Int64s, before: Int32s, after: Int32s) -> dict[str, pa.Array]:
     """``input_ids`` and ``attention_mask`` of flat ids with special tokens around each text."""
     whole = lengths + len(before) + len(after)
     out = np.empty(int(whole.sum()), np.int32)
