@@ -1,0 +1,237 @@
+"""One partition, from its bytes to its shards: the one short loop over the stages.
+
+Pure: what it writes and returns depends on the task alone, so any engine, order or repetition gives the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.arrays import Int64s
+from pipeline.batch import Batch, Findings, Samples, split
+from pipeline.certificate.receipt import Receipt
+from pipeline.certificate.statistics import histogram, total
+from pipeline.contract import dataset_names, pages_name
+from pipeline.plan import stamp
+from pipeline.reasons import Policy, Reason
+from pipeline.schema.load import LoadedSchema
+from pipeline.schema.model import Schema
+from pipeline.shards.part import data_folder, quarantine_folder
+from pipeline.shards.quarantine import QuarantineWriter
+from pipeline.shards.writer import ShardWriter
+from pipeline.sources.fault import FileFault, FileNote
+from pipeline.sources.partition import Partition, Reading
+from pipeline.sources.read import read
+from pipeline.stages.certify import without
+from pipeline.stages.line import Line, build
+from pipeline.stages.split import assign
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """All that a worker needs for one partition; plain data, so that it travels to any process."""
+
+    partition: Partition
+    schema_json: str
+    schema_path: str
+    raw: str
+    staging: str
+    memo: str
+    sha256: str
+    stamp: tuple[int, int, int]
+    fsync: bool = True
+    repeated: tuple[tuple[int, str, str], ...] = ()
+    """Records found again elsewhere, by the second pass: (id, reason slug, place of the first)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What one batch added, for whoever shows it."""
+
+    rows: int
+    quarantined: int
+    tokens: int
+
+
+Watcher = Callable[[Progress], None]
+
+
+def process(task: Task, watch: Watcher | None = None) -> Receipt | FileNote:
+    """Read, judge, encode and write one partition.
+
+    Returns:
+        The receipt; or, where the file itself fails, what is wrong with it. Its shards are then named by nobody.
+    """
+    line = _line(task.schema_json, task.schema_path, task.raw)
+    path = Path(task.raw) / task.partition.source
+    accounts = _Accounts(task, line)
+    try:
+        reading = read(task.partition, path, line.context.schema, line.context.fields)
+        for batch, found in reading:
+            accounts.add(*_through(line, batch, found, task), watch)
+        if stamp(path) != task.stamp:
+            raise FileFault(FileNote(Reason.FILE_CHANGED, task.partition.source, "size or time differ"))
+    except FileFault as fault:
+        accounts.abort()
+        return fault.note
+    except OSError as error:
+        accounts.abort()
+        return FileNote(Reason.FILE_UNREADABLE, task.partition.source, error.strerror or "an error", "a file")
+    except BaseException:
+        accounts.abort()
+        raise
+    return accounts.receipt(reading)
+
+
+def _through(
+    line: Line, batch: Batch, findings: Findings, task: Task
+) -> tuple[Batch, Batch, Samples, Findings]:
+    """One batch through the line: (whole batch, bad records, certified samples, all findings)."""
+    whole = batch
+    for stage in line.records:
+        batch, found = stage(batch)
+        findings.extend(found)
+    _repeated(batch, findings, task)
+    good, _ = split(batch, findings)
+    line.judge.assert_clean(good.frame)
+    samples, found = line.encode(good)
+    findings.extend(found)
+    samples, found = line.certify(without(samples, found))
+    findings.extend(found)
+    samples = without(samples, found)
+    _, bad = split(whole, findings)
+    return whole, bad, samples, findings
+
+
+def _repeated(batch: Batch, findings: Findings, task: Task) -> None:
+    """Findings of the second pass on records of this batch."""
+    for record, slug, first in task.repeated:
+        if len(batch) and batch.ids[0] <= record <= batch.ids[-1]:
+            findings.add(Reason.of(slug), Policy.QUARANTINE, "", np.array([record], np.int64), found=[first])
+
+
+class _Accounts:
+    """Writers and counts of one partition."""
+
+    def __init__(self, task: Task, line: Line) -> None:
+        self._task, self._line = task, line
+        self._schema = line.context.schema
+        staging, output = Path(task.staging), self._schema.output
+        self._quarantine = QuarantineWriter(staging / quarantine_folder(self._schema.name), fsync=task.fsync)
+        self._writers = {
+            name: ShardWriter(
+                staging / data_folder(name),
+                line.shard,
+                output.shard_rows,
+                output.batch_rows,
+                fsync=task.fsync,
+            )
+            for name in dataset_names(self._schema).values()
+        }
+        self._pages: ShardWriter | None = None
+        self._seen_pages: set[str] = set()
+        if line.pages is not None:
+            name = pages_name(self._schema)
+            self._pages = ShardWriter(staging / data_folder(name), line.pages, 4_000, 50, fsync=task.fsync)
+            self._writers[name] = self._pages
+        self._read = self._bad = 0
+        self._counts: dict[Policy, Counter[str]] = {policy: Counter() for policy in Policy}
+        self._lengths: dict[str, dict[str, int]] = {}
+
+    def add(
+        self, whole: Batch, bad: Batch, samples: Samples, findings: Findings, watch: Watcher | None
+    ) -> None:
+        """Write one batch and count it."""
+        self._read += len(whole)
+        self._bad += len(bad)
+        self._quarantine.write(bad, findings)
+        for (reason, policy), count in findings.counts().items():
+            self._counts[policy][reason.slug] += count
+        for name, part, lengths in self._by_split(whole, samples):
+            self._writers[name].write(part.table)
+            self._lengths[name] = total([self._lengths.get(name, {}), histogram(lengths)])
+        self._write_pages(samples)
+        if watch is not None:
+            tokens = int(_lengths(samples).sum())
+            watch(Progress(len(whole), len(bad), tokens))
+
+    def _by_split(self, whole: Batch, samples: Samples) -> list[tuple[str, Samples, Int64s]]:
+        names = dataset_names(self._schema)
+        if self._schema.split is None:
+            return [(names[""], samples, _lengths(samples))]
+        keys = split_keys(whole, samples, self._schema)
+        assigned = assign(keys, self._schema.split)
+        parts = []
+        for name in names:
+            keep = assigned == name
+            part = Samples(samples.table.filter(keep), samples.ids[keep])
+            parts.append((names[name], part, _lengths(part)))
+        return parts
+
+    def _write_pages(self, samples: Samples) -> None:
+        if self._pages is None or samples.pages is None:
+            return
+        ids = samples.pages["page_id"].to_pylist()
+        fresh = [i for i, page in enumerate(ids) if page not in self._seen_pages]
+        self._seen_pages.update(ids)
+        self._pages.write(samples.pages.take(fresh))
+
+    def abort(self) -> None:
+        """Remove what is not finished."""
+        for writer in (*self._writers.values(), self._quarantine):
+            writer.abort()
+
+    def receipt(self, reading: Reading) -> Receipt:
+        """Close the shards and give the accounts."""
+        task, dropped = self._task, dict(sorted(reading.dropped.items()))
+        parts = {name: writer.close() for name, writer in self._writers.items()}
+        return Receipt(
+            memo=task.memo,
+            contract=self._schema.name,
+            source=task.partition.source,
+            sha256=task.sha256,
+            bytes=task.stamp[0],
+            sheet=task.partition.sheet,
+            chunk=task.partition.order,
+            rows_read=self._read + sum(dropped.values()),
+            certified=self._read - self._bad,
+            quarantined=self._bad,
+            dropped=dropped,
+            reasons=dict(sorted(self._counts[Policy.QUARANTINE].items())),
+            repairs=dict(sorted(self._counts[Policy.REPAIR].items())),
+            flags=dict(sorted(self._counts[Policy.FLAG].items())),
+            parts={name: made for name, made in parts.items() if made},
+            quarantine=self._quarantine.close(),
+            lengths=self._lengths,
+        )
+
+
+def split_keys(whole: Batch, samples: Samples, schema: Schema) -> list[str]:
+    """The split key of each sample: a column's value, or the record's own tokens."""
+    assert schema.split is not None  # noqa: S101 - callers ask only then
+    if schema.split.key == "content":
+        return [str(ids) for ids in samples.table["input_ids"].to_pylist()]
+    column = whole.frame[schema.split.key].cast(str).to_list()
+    return [column[i] or "" for i in whole.position(samples.ids).tolist()]
+
+
+def _lengths(samples: Samples) -> Int64s:
+    """Tokens of each sample, int64 [samples]; empty for a table that is not tokenized."""
+    if "input_ids" not in samples.table.column_names:
+        return np.empty(0, np.int64)
+    import pyarrow.compute as pc
+
+    lengths: Int64s = pc.list_value_length(samples.table["input_ids"]).to_numpy().astype(np.int64)
+    return lengths
+
+
+@lru_cache(maxsize=16)
+def _line(schema_json: str, schema_path: str, raw: str) -> Line:
+    """The stages, built once a process."""
+    return build(LoadedSchema(Schema.model_validate_json(schema_json), Path(schema_path)), Path(raw))
