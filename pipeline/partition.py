@@ -93,7 +93,6 @@ def _through(
     line: Line, batch: Batch, findings: Findings, task: Task
 ) -> tuple[Batch, Batch, Samples, Findings]:
     """One batch through the line: (whole batch, bad records, certified samples, all findings)."""
-    whole = batch
     for stage in line.records:
         batch, found = stage(batch)
         findings.extend(found)
@@ -105,8 +104,8 @@ def _through(
     samples, found = line.certify(without(samples, found))
     findings.extend(found)
     samples = without(samples, found)
-    _, bad = split(whole, findings)
-    return whole, bad, samples, findings
+    _, bad = split(batch, findings)
+    return batch, bad, samples, findings
 
 
 def _repeated(batch: Batch, findings: Findings, task: Task) -> None:

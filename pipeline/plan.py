@@ -84,12 +84,7 @@ def make(raw: Path, schemas: Sequence[LoadedSchema], known: Known | None = None)
         InputError: the raw folder is missing or holds nothing that could be read.
         SchemaError, TokenizerError: something a schema names is not there or does not fit.
     """
-    if not raw.is_dir():
-        raise InputError(
-            "the raw folder is not there" if not raw.exists() else "the raw folder is a file",
-            where=str(raw),
-            remedy="give the folder that holds the files",
-        )
+    check_raw(raw)
     lines = tuple(build(loaded, raw) for loaded in schemas)
     contracts = tuple(contract_of(line) for line in lines)
     found = discover(raw, [loaded.schema for loaded in schemas])
@@ -109,6 +104,16 @@ def make(raw: Path, schemas: Sequence[LoadedSchema], known: Known | None = None)
     inputs.sort(key=lambda i: (i.claim.schema_index, i.claim.source))
     kept = tuple(note for note in notes if note.reason.facts.default is not Policy.ERROR)
     return Plan(raw, tuple(schemas), lines, contracts, tuple(inputs), kept, tuple(faults))
+
+
+def check_raw(raw: Path) -> None:
+    """Raises ``InputError`` where the raw folder is missing or is no folder."""
+    if not raw.is_dir():
+        raise InputError(
+            "the raw folder is a file" if raw.exists() else "the raw folder is not there",
+            where=str(raw),
+            remedy="give the folder that holds the files",
+        )
 
 
 def stamp(path: Path) -> tuple[int, int, int]:

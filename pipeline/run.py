@@ -1,0 +1,214 @@
+"""The whole job on one page: plan → partitions → commit → summary."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from pipeline.certificate.receipt import Receipt
+from pipeline.commit import CleanFolder, Outcome
+from pipeline.errors import SchemaError
+from pipeline.partition import Progress, Task, process
+from pipeline.plan import Known, Plan, check_raw, make
+from pipeline.reasons import Reason
+from pipeline.schema.load import LoadedSchema, load_schemas
+from pipeline.sources.fault import FileNote
+
+
+class Watch(Protocol):
+    """Whoever is told how the run goes: the terminal, a log, nobody."""
+
+    def planned(self, plan: Plan, tasks: int) -> None: ...
+
+    def batch(self, progress: Progress) -> None: ...
+
+    def partition(self, done: Receipt | FileNote) -> None: ...
+
+
+class Engine(Protocol):
+    """Runs the tasks; results come in the order of the tasks, never of completion."""
+
+    def __call__(
+        self,
+        tasks: Sequence[Task],
+        work: Callable[[Task], Receipt | FileNote],
+        workers: int,
+        on_receipt: Callable[[Receipt | FileNote], None],
+    ) -> list[Receipt | FileNote]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the caller chose.
+
+    Attributes:
+        workers: processes; the result is the same with any number.
+        max_quarantine: largest share of quarantined records, instead of each schema's own.
+        force: whether nothing of the previous run is reused.
+        fsync: whether everything is on the disk before the next step; off for scratch runs.
+        engine: ``local`` or ``ray``.
+    """
+
+    raw: Path
+    clean: Path
+    schemas: tuple[Path, ...]
+    workers: int = 1
+    max_quarantine: float | None = None
+    force: bool = False
+    fsync: bool = True
+    engine: str = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a run did.
+
+    Attributes:
+        outcome: the commit.
+        notes, faults: what is said of files, and files that could not be read.
+        reused: number of files whose result was taken over.
+        seconds: wall-clock time by step.
+    """
+
+    outcome: Outcome
+    notes: tuple[FileNote, ...]
+    faults: tuple[FileNote, ...]
+    reused: int
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def totals(self) -> dict[str, Any]:
+        """rows_read, certified, quarantined, dropped, reasons, repairs, flags."""
+        totals: dict[str, Any] = self.outcome.statement.predicate["totals"]
+        return totals
+
+
+def run(options: Options, watch: Watch) -> Summary:
+    """Do the whole job.
+
+    Raises:
+        CleanroomError: with the exit code of what went wrong; then nothing is published.
+    """
+    clock = _Clock()
+    schemas = _with_budget(load_schemas(list(options.schemas)), options.max_quarantine)
+    _apart(options.raw, options.clean)
+    check_raw(options.raw)
+    with ExitStack() as stack:
+        folder = _Folder(options, stack)
+        plan = make(options.raw, schemas, folder.known)
+        clock.lap("plan")
+        found, tasks = _tasks(plan, folder, options)
+        watch.planned(plan, len(tasks))
+        made = _engine(options.engine)(
+            tasks, _worker(watch, options, len(tasks)), options.workers, watch.partition
+        )
+        clock.lap("partitions")
+        receipts, faults = _sound(found, made)
+        outcome = folder.clean.publish(plan.certificate_inputs(faults), receipts)
+        clock.lap("commit")
+    sources = {receipt.source for receipt in found}
+    return Summary(outcome, plan.notes, (*plan.faults, *faults), len(sources), clock.laps)
+
+
+class _Folder:
+    """The output folder, locked, and what is known from the run before."""
+
+    def __init__(self, options: Options, stack: ExitStack) -> None:
+        self.clean = stack.enter_context(CleanFolder(options.clean, fsync=options.fsync, force=options.force))
+        before = self.clean.previous
+        self._notes: dict[str, list[FileNote]] = {}
+        for slug, source in before.predicate["notes"] if before is not None else ():
+            self._notes.setdefault(source, []).append(FileNote(Reason.of(slug), source))
+        self.known: Known = self._known
+
+    def _known(self, memo: str, source: str) -> tuple[FileNote, ...] | None:
+        return tuple(self._notes.get(source, ())) if self.clean.find(memo) is not None else None
+
+
+class _Clock:
+    """Wall-clock seconds of each step; they go to the run record, never into the certificate."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last = time.monotonic()
+
+    def lap(self, name: str) -> None:
+        now = time.monotonic()
+        self.laps[name] = now - self._last
+        self._last = now
+
+
+def _tasks(plan: Plan, folder: _Folder, options: Options) -> tuple[list[Receipt], list[Task]]:
+    """Receipts taken over, and the tasks that are left, in the order of the inputs."""
+    found: list[Receipt] = []
+    tasks: list[Task] = []
+    dumped = [loaded.schema.model_dump_json() for loaded in plan.schemas]
+    for one in plan.inputs:
+        if (receipts := folder.clean.find(one.memo)) is not None:
+            found += receipts
+            continue
+        index = one.claim.schema_index
+        tasks += [
+            Task(
+                partition, dumped[index], str(plan.schemas[index].path), str(plan.raw), str(folder.clean.staging),
+                one.memo, one.sha256, one.stamp, options.fsync,
+            )
+            for partition in one.partitions
+        ]  # fmt: skip
+    return found, tasks
+
+
+def _worker(watch: Watch, options: Options, tasks: int) -> Callable[[Task], Receipt | FileNote]:
+    """What an engine calls for each task. In this process, each batch can be told of."""
+    if options.engine == "local" and (options.workers == 1 or tasks == 1):
+        return lambda task: process(task, watch.batch)
+    return process
+
+
+def _sound(
+    found: list[Receipt], made: Sequence[Receipt | FileNote]
+) -> tuple[list[Receipt], tuple[FileNote, ...]]:
+    """Receipts of whole files, and the faults: a file one of whose partitions failed gives nothing."""
+    faults = tuple(dict.fromkeys(one for one in made if isinstance(one, FileNote)))
+    failed = {fault.source for fault in faults}
+    receipts = [one for one in made if isinstance(one, Receipt) and one.source not in failed]
+    return found + receipts, faults
+
+
+def _with_budget(schemas: list[LoadedSchema], rate: float | None) -> list[LoadedSchema]:
+    if rate is None:
+        return schemas
+    return [
+        replace(
+            loaded,
+            schema=loaded.schema.model_copy(
+                update={"quarantine": loaded.schema.quarantine.model_copy(update={"max_rate": rate})}
+            ),
+        )
+        for loaded in schemas
+    ]
+
+
+def _apart(raw: Path, clean: Path) -> None:
+    """The output may not lie inside the input, nor the input inside the output."""
+    inside, outside = raw.resolve(), clean.resolve()
+    if outside == inside or inside in outside.parents or outside in inside.parents:
+        raise SchemaError(
+            "the raw folder and the output folder may not lie inside each other",
+            where=f"{raw}, {clean}",
+            remedy="choose an output folder beside the raw folder",
+        )
+
+
+def _engine(name: str) -> Engine:
+    if name == "ray":
+        from pipeline.engine import ray
+
+        return ray.run_all
+    from pipeline.engine import local
+
+    return local.run_all
