@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -51,17 +52,18 @@ class ShardWriter:
         batch_bytes: int = BATCH_BYTES,
         fsync: bool = True,
     ) -> None:
-        self._folder, self._schema = folder, schema
+        self._folder, self._schema, self._stored = folder, schema, relaxed(schema)
         self._shard_rows, self._batch_rows = shard_rows, min(batch_rows, shard_rows)
         self._shard_bytes, self._batch_bytes = shard_bytes, batch_bytes
         self._fsync = fsync
-        self._pending = schema.empty_table()
+        self._filled = frozenset(_never_null(schema))
+        self._pending = self._stored.empty_table()
         self._shard: _OpenShard | None = None
         self._parts: list[Part] = []
 
     def write(self, table: pa.Table) -> None:
         """Take rows over; a batch is written as soon as it is full."""
-        table = _conform(table, self._schema)
+        table = _conform(table, self._schema, self._stored)
         start = 0
         while start < table.num_rows:
             room = self._batch_rows - self._pending.num_rows
@@ -106,10 +108,14 @@ class ShardWriter:
         if self._shard is None:
             with storage_errors(self._folder):
                 self._folder.mkdir(parents=True, exist_ok=True)
-                self._shard = _OpenShard(self._folder, self._schema, len(self._parts))
+                self._shard = _OpenShard(self._folder, self._stored, len(self._parts))
         shard = self._shard
+        facts = measure(batch)
+        for path in sorted(self._filled):
+            if facts[path].nulls:
+                raise ValueError(f"{facts[path].nulls} nulls in the column {path!r}, which allows none")
         with storage_errors(self._folder):
-            shard.write(batch)
+            shard.write(batch, facts)
         if shard.rows >= self._shard_rows or shard.bytes >= self._shard_bytes:
             self._end_shard()
 
@@ -135,9 +141,9 @@ class _OpenShard:
         """Bytes written so far."""
         return int(self._file.tell())
 
-    def write(self, batch: pa.RecordBatch) -> None:
+    def write(self, batch: pa.RecordBatch, facts: dict[str, ColumnStatistics]) -> None:
         self._stream.write_batch(batch)
-        self._statistics = merge((self._statistics, measure(batch)))
+        self._statistics = merge((self._statistics, facts))
         self.rows += batch.num_rows
 
     def close(self, *, fsync: bool) -> Part:
@@ -164,17 +170,47 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table under exactly this schema. Arrow writes nulls into columns that allow none without a word, so they
-    are looked for here."""
-    if table.schema != schema:
-        if set(table.column_names) != set(schema.names):
-            raise ValueError(f"columns {table.column_names}, the shard has {schema.names}")
-        table = table.select(schema.names).cast(schema)
-    for name, column in zip(schema.names, table.columns, strict=True):
-        if column.null_count and not schema.field(name).nullable:
-            raise ValueError(f"{column.null_count} nulls in the column {name!r}, which allows none")
-    return table.replace_schema_metadata(schema.metadata)
+def relaxed(schema: pa.Schema) -> pa.Schema:
+    """The same schema with nulls allowed everywhere: what is stored.
+
+    ``datasets`` derives an Arrow schema from its features, in which every field allows nulls, and casts the whole
+    table at every open where the stored schema differs. That nulls are absent is checked here on writing and stands
+    in the certificate.
+    """
+    return pa.schema([pa.field(field.name, _relaxed(field.type)) for field in schema])
+
+
+def _relaxed(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(member.name, _relaxed(member.type)) for member in kind])
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(pa.field("item", _relaxed(kind.value_type)), kind.list_size)
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("item", _relaxed(kind.value_type)))
+    return kind
+
+
+def _conform(table: pa.Table, schema: pa.Schema, stored: pa.Schema) -> pa.Table:
+    """The table under the stored schema."""
+    if set(table.column_names) != set(schema.names):
+        raise ValueError(f"columns {table.column_names}, the shard has {schema.names}")
+    return table.select(schema.names).cast(stored)
+
+
+def _never_null(schema: pa.Schema) -> Iterator[str]:
+    """Paths where the schema allows no null. Arrow itself writes nulls there without a word."""
+    for field in schema:
+        yield from _never_null_below(field.name, field)
+
+
+def _never_null_below(path: str, field: pa.Field) -> Iterator[str]:
+    if not field.nullable:
+        yield path
+    if pa.types.is_struct(field.type):
+        for member in field.type:
+            yield from _never_null_below(f"{path}.{member.name}", member)
+    elif pa.types.is_list(field.type) or pa.types.is_fixed_size_list(field.type):
+        yield from _never_null_below(f"{path}[]", field.type.value_field)
 
 
 def _fitting(table: pa.Table, rows: int, ceiling: int) -> int:
@@ -202,3 +238,13 @@ def _fresh(table: pa.Table) -> pa.RecordBatch:
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+
+
+def empty_shard(folder: Path, schema: pa.Schema, *, fsync: bool = True) -> Part:
+    """A shard without rows, so that a data set that got none opens all the same."""
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        shard = _OpenShard(folder, relaxed(schema), 0)
+        # One batch of no rows: some readers cannot make a column of no chunks.
+        shard.write(_empty(relaxed(schema)), {})
+        return shard.close(fsync=fsync)

@@ -1,0 +1,313 @@
+"""The output folder and its commit: kill it anywhere, and the last certificate still verifies, or the gate refuses
+and a rerun repairs.
+
+    with CleanFolder(path) as folder:              # BusyError (exit 75) when another run holds it
+        known = folder.find(memo)                  # receipts of an unchanged source, or None: then
+        ...                                        # process_partition(...) writes below folder.staging
+        outcome = folder.publish(inputs, receipts) # GateError (exit 3): nothing published
+
+Order of a commit: shards into place, folders synced; the budget gate before any pointer moves; pointers; the
+certificate last; then what neither the new nor the previous certificate names is removed. The previous
+certificate's own shards move to ``.previous/`` and stay there for one generation, for readers that hold it.
+No shard is ever opened for writing once it has its name: hard links into a cache keep their content.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from pipeline.certificate import budget
+from pipeline.certificate.receipt import Receipt
+from pipeline.certificate.statement import CERTIFICATE, Inputs, Statement, parse, state
+from pipeline.errors import BusyError, GateError, SchemaError, StorageError
+from pipeline.shards.durable import storage_errors, sync_folder, write_atomic
+from pipeline.shards.hf import pointers
+from pipeline.shards.lock import FolderLock
+from pipeline.shards.part import PART_NAME, QUARANTINE, Part, data_folder
+from pipeline.shards.writer import empty_shard, file_sha256
+
+STAGING, PREVIOUS, REFUSED = ".staging", ".previous", ".refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a commit did.
+
+    Attributes:
+        statement: the certificate now in the folder.
+        unchanged: whether it was there before, byte for byte.
+        written, reused: shards put into place, and shards that were there already.
+        removed: shards of older generations that are gone now.
+    """
+
+    statement: Statement
+    unchanged: bool
+    written: int
+    reused: int
+    removed: int
+
+
+class CleanFolder:
+    """An output folder, locked for one run.
+
+    Args:
+        path: the folder; made when it is not there, and removed again when nothing comes of the run.
+        fsync: whether everything is on the disk before the next step; switch it off for scratch runs only.
+        force: whether nothing of the previous run is reused.
+
+    Attributes:
+        previous: the certificate found, or None when there is none that can be read.
+        staging: an empty folder on the same file system, below which the run's shards are written in the layout of
+            the output folder (``<dataset>/data``, ``quarantine/<schema>``).
+    """
+
+    def __init__(self, path: Path, *, fsync: bool = True, force: bool = False) -> None:
+        self.path, self._fsync, self._force = path, fsync, force
+        self.previous: Statement | None = None
+        self.staging = path / STAGING
+        self._held = b""
+        self._made = False
+        self._known: dict[str, list[Receipt]] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> CleanFolder:
+        with ExitStack() as stack:
+            with storage_errors(self.path):
+                self._made = _make_folder(self.path)
+            stack.callback(self._leave)
+            stack.enter_context(FolderLock(self.path))
+            self._held = _read(self.path / CERTIFICATE)
+            self.previous = _parse(self._held)
+            if self.previous is not None and not self._force:
+                for receipt in self.previous.receipts():
+                    self._known.setdefault(receipt.memo, []).append(receipt)
+            with storage_errors(self.path):
+                self.staging = self._stage()
+            stack.callback(_remove_tree, self.path / STAGING)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def find(self, memo: str) -> tuple[Receipt, ...] | None:
+        """The receipts of a source whose memo key is known and whose shards are all in place, in order."""
+        receipts = self._known.get(memo)
+        if receipts is None or not all(
+            _has_size(self.path / name, part)
+            for receipt in receipts
+            for name, part in receipt.files().items()
+        ):
+            return None
+        return tuple(receipts)
+
+    def publish(self, inputs: Inputs, receipts: Sequence[Receipt]) -> Outcome:
+        """Commit a run.
+
+        Args:
+            inputs: what holds for the whole run.
+            receipts: of every partition, new and found, in any order.
+
+        Raises:
+            GateError: over the budget, or nothing certified; the quarantine is kept in ``.refused/`` to be looked at.
+            BusyError: the certificate changed although the folder is locked (a file system without true locks).
+            StorageError: disk full, folder read-only.
+            RuntimeError: accounts that do not add up (a fault of this program).
+        """
+        _check_accounts(inputs, receipts)
+        try:
+            budget.judge(inputs.contracts, receipts)
+        except GateError:
+            self._keep_refused(receipts)
+            raise
+        with storage_errors(self.path):
+            statement = state(inputs, receipts, self._empty_shards(inputs, receipts))
+            return self._commit(statement)
+
+    def _commit(self, statement: Statement) -> Outcome:
+        files = statement.files
+        written = self._place(files)
+        if _read(self.path / CERTIFICATE) != self._held:
+            raise BusyError(
+                "the certificate changed while this run held the folder",
+                where=str(self.path),
+                remedy="make sure that one run at a time writes here; run again",
+            )
+        for name, content in pointers(datasets_of(statement)).items():
+            write_atomic(self.path / name, content, fsync=self._fsync)
+        content = statement.to_bytes()
+        changed = write_atomic(self.path / CERTIFICATE, content, fsync=self._fsync)
+        removed = self._collect(set(files), changed=changed)
+        self._held, before = content, self.previous
+        self.previous = statement
+        _remove_tree(self.path / REFUSED)
+        return Outcome(statement, before is not None and not changed, written, len(files) - written, removed)
+
+    def _place(self, files: dict[str, Part]) -> int:
+        """Move shards from staging to their place; one that is there already stays untouched."""
+        written, folders = 0, set()
+        for name, part in files.items():
+            place, staged = self.path / name, self.staging / name
+            if not staged.exists() or (_has_size(place, part) and file_sha256(place) == part.sha256):
+                if not _has_size(place, part):
+                    raise RuntimeError(f"{name}: neither staged nor in place")
+                continue
+            place.parent.mkdir(parents=True, exist_ok=True)
+            staged.replace(place)
+            written += 1
+            folders.add(place.parent)
+        if self._fsync:
+            for folder in sorted({up for f in folders for up in (f, f.parent, self.path)}):
+                sync_folder(folder)
+        return written
+
+    def _empty_shards(self, inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, Part]:
+        """A zero-row shard for each data set without rows, so that it opens all the same."""
+        filled = {name for receipt in receipts for name, parts in receipt.parts.items() if parts}
+        return {
+            name: empty_shard(self.staging / data_folder(name), schema, fsync=self._fsync)
+            for contract in inputs.contracts
+            for name, schema in _checked(contract.datasets.items())
+            if name not in filled
+        }
+
+    def _collect(self, named: set[str], *, changed: bool) -> int:
+        """Set the previous certificate's shards aside and remove those of older ones. Nothing that is not named like
+        a shard, in a place of shards, is ever touched."""
+        earlier = set(self.previous.files) if self.previous else set()
+        removed = 0
+        for name in _shards_below(self.path / PREVIOUS) if changed else ():
+            if name not in earlier:
+                (self.path / PREVIOUS / name).unlink()
+        for name in _shards_below(self.path):
+            if name in named:
+                continue
+            if name in earlier:
+                aside = self.path / PREVIOUS / name
+                aside.parent.mkdir(parents=True, exist_ok=True)
+                (self.path / name).replace(aside)
+            else:
+                (self.path / name).unlink()
+            removed += 1
+        _remove_empty_folders(self.path / PREVIOUS)
+        return removed
+
+    def _keep_refused(self, receipts: Sequence[Receipt]) -> None:
+        """Keep the quarantine of a refused run beside the folder's last good state."""
+        refused = self.path / REFUSED
+        _remove_tree(refused)
+        with storage_errors(self.path):
+            for receipt in receipts:
+                for name in receipt.files():
+                    source = self.staging / name if (self.staging / name).exists() else self.path / name
+                    if name.startswith(f"{QUARANTINE}/") and source.exists():
+                        (refused / name).parent.mkdir(parents=True, exist_ok=True)
+                        shutil.copyfile(source, refused / name)
+
+    def _stage(self) -> Path:
+        """A staging folder of this run's own: a worker that outlives a killed run writes into one that is gone."""
+        _remove_tree(self.path / STAGING)
+        (self.path / STAGING).mkdir(exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix="run-", dir=self.path / STAGING))
+
+    def _leave(self) -> None:
+        if self._made and not any(self.path.iterdir()):
+            self.path.rmdir()
+
+
+def _check_accounts(inputs: Inputs, receipts: Sequence[Receipt]) -> None:
+    """Every record in exactly one place, every receipt under a contract: anything else is a fault of this program."""
+    contracts = {contract.name: contract for contract in inputs.contracts}
+    for receipt in receipts:
+        if fault := receipt.imbalance():
+            raise RuntimeError(f"{receipt.source}: {fault}")
+        if unknown := set(receipt.parts) - set(contracts[receipt.contract].datasets):
+            raise RuntimeError(f"{receipt.source}: data sets {sorted(unknown)} are not in the contract")
+
+
+def datasets_of(statement: Statement) -> dict[str, list[Part]]:
+    """The shards of each data set, in order."""
+    files = statement.files
+    return {
+        name: [files[f"{data_folder(name)}/{part}"] for part in facts["parts"]]
+        for name, facts in statement.datasets.items()
+    }
+
+
+def _checked(datasets: Iterable[tuple[str, object]]) -> Iterable[tuple[str, object]]:
+    for name, schema in datasets:
+        if name == QUARANTINE or name.startswith("."):
+            raise SchemaError(
+                "this name is taken in the output folder", where=name, remedy="give the schema another `name`"
+            )
+        yield name, schema
+
+
+def _make_folder(path: Path) -> bool:
+    if path.is_dir():
+        return False
+    if path.exists() or path.is_symlink():
+        raise StorageError("not a folder", where=str(path), remedy="name a folder for the output")
+    path.mkdir(parents=True)
+    return True
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def _parse(content: bytes) -> Statement | None:
+    """The certificate if it is whole: a damaged one is no memory to build on."""
+    try:
+        statement = parse(content)
+        return (
+            statement
+            if statement.to_bytes() == content and statement.recomputed_root() == statement.root
+            else None
+        )
+    except ValueError:
+        return None
+
+
+def _has_size(path: Path, part: Part) -> bool:
+    try:
+        return path.stat().st_size == part.bytes
+    except OSError:
+        return False
+
+
+def _shards_below(folder: Path) -> list[str]:
+    """Names of shards in ``<dataset>/data`` and ``quarantine/<schema>`` below a folder."""
+    places = [*folder.glob("[!.]*/data"), *folder.glob(f"{QUARANTINE}/*")]
+    return sorted(
+        str(file.relative_to(folder))
+        for place in places
+        for file in place.iterdir()
+        if PART_NAME.fullmatch(file.name)
+    )
+
+
+def _remove_tree(path: Path) -> None:
+    # A worker of a killed run may still be creating a file while its folder is removed: try again, then leave it.
+    for _ in range(3):
+        shutil.rmtree(path, ignore_errors=True)
+        if not path.exists():
+            return
+
+
+def _remove_empty_folders(path: Path) -> None:
+    for folder, _, _ in os.walk(path, topdown=False):
+        if not any(Path(folder).iterdir()):
+            Path(folder).rmdir()
