@@ -1,0 +1,72 @@
+"""The command line: its commands, and how an error becomes a message and an exit code.
+
+Nothing heavy is imported here or in the command modules: each command imports what it needs when it is called.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+import typer
+
+from pipeline.cli import plan, quarantine, reasons, run, schema
+from pipeline.errors import CleanroomError
+from pipeline.exits import Exit
+
+app = typer.Typer(
+    name="pipeline",
+    help="Raw Excel, CSV and JSON in, certified Arrow shards that train on the GPU out.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("run")(run.run_command)
+app.command("plan")(plan.plan_command)
+app.add_typer(schema.app, name="schema")
+app.add_typer(quarantine.app, name="quarantine")
+app.command("reasons")(reasons.reasons_command)
+
+
+class Terminated(BaseException):
+    """SIGTERM: everything is left in order, then the process ends with 143."""
+
+
+def main() -> NoReturn:
+    """Run the command line and exit with a code of ``Exit``."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        app(standalone_mode=True)
+    except CleanroomError as error:
+        _say(f"error: {error}")
+        sys.exit(error.exit)
+    except KeyboardInterrupt:
+        _say("interrupted; the output folder is as it was before")
+        sys.exit(Exit.INTERRUPTED)
+    except Terminated:
+        _say("terminated; the output folder is as it was before")
+        sys.exit(Exit.TERMINATED)
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): that is no error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(Exit.OK)
+    except Exception as error:
+        if os.environ.get("CLEANROOM_DEBUG"):
+            raise
+        _say(
+            f"error: an error of this program: {type(error).__name__}\n"
+            "  to do: please report it with the output of the same command under CLEANROOM_DEBUG=1"
+        )
+        sys.exit(Exit.BUG)
+    sys.exit(Exit.OK)
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise Terminated
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201

@@ -1,0 +1,86 @@
+"""``run``: the main job."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+SCHEMAS = Path("schemas")
+"""Where schemas are looked for when none is named."""
+
+
+class LogFormat(StrEnum):
+    """How a run tells of itself."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class EngineName(StrEnum):
+    """What runs the partitions."""
+
+    LOCAL = "local"
+    RAY = "ray"
+
+
+def run_command(
+    raw: Annotated[Path, typer.Argument(help="Folder with the raw files; only read.", show_default=False)],
+    clean: Annotated[
+        Path, typer.Argument(help="Folder for certified shards and quarantine.", show_default=False)
+    ],
+    schema: Annotated[
+        list[Path] | None, typer.Option("--schema", help="A schema file; may be given several times.")
+    ] = None,
+    schemas: Annotated[
+        Path | None, typer.Option("--schemas", help="Folder of schema files (default: schemas/).")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes; the result is the same with any.")] = 1,
+    max_quarantine: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Largest share set aside, instead of each schema's own."),
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option(help="Write the run record here (JSON: times, host, versions).")
+    ] = None,
+    metrics: Annotated[Path | None, typer.Option(help="Write deterministic metrics here (JSON).")] = None,
+    plots: Annotated[
+        Path | None, typer.Option(help="Write reasons.csv and lengths.csv into this folder.")
+    ] = None,
+    log_format: Annotated[
+        LogFormat, typer.Option(help="text for people, json for one object a line.")
+    ] = LogFormat.TEXT,
+    engine: Annotated[EngineName, typer.Option(help="What runs the partitions.")] = EngineName.LOCAL,
+    force: Annotated[bool, typer.Option("--force", help="Reuse nothing of the run before.")] = False,
+    fsync: Annotated[bool, typer.Option(help="Sync every file to disk; switch off for scratch runs.")] = True,
+) -> None:
+    """Sanitize RAW into CLEAN: certified shards, a quarantine with reasons, and a certificate written last.
+
+    Exit codes: 0 published or unchanged, 2 wrong schema or arguments, 3 over the quarantine budget, 4 a file could
+    not be read (the others are published), 74 disk, 75 busy.
+    """
+    from pipeline.cli.schema_files import schema_files
+    from pipeline.exits import Exit
+    from pipeline.report import metrics as measured
+    from pipeline.report import record as recorded
+    from pipeline.report.log import JsonLog
+    from pipeline.report.terminal import Terminal
+    from pipeline.run import Options, run
+
+    options = Options(
+        raw, clean, schema_files(schema, schemas), workers, max_quarantine, force, fsync, engine.value
+    )
+    watch = JsonLog() if log_format is LogFormat.JSON else Terminal()
+    with watch:
+        summary = run(options, watch)
+        if metrics is not None:
+            measured.write(metrics, summary.outcome.statement)
+        if plots is not None:
+            measured.write_plots(plots, summary.outcome.statement)
+        if record is not None:
+            recorded.write(record, options, summary)
+        code = Exit.INPUT if summary.faults else Exit.OK
+        watch.end(options, summary, code)
+    raise typer.Exit(code)

@@ -1,0 +1,39 @@
+"""What a run tells while it goes on; the terminal and the log say it each in its way."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from pipeline.exits import Exit
+
+if TYPE_CHECKING:
+    from pipeline.certificate.receipt import Receipt
+    from pipeline.partition import Progress
+    from pipeline.plan import Plan
+    from pipeline.run import Options, Summary
+    from pipeline.sources.fault import FileNote
+
+
+class Watch:
+    """Tells nothing; the base of those that do."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def planned(self, plan: Plan, tasks: int) -> None:
+        """The plan is made; ``tasks`` partitions are left to do."""
+
+    def batch(self, progress: Progress) -> None:
+        """A batch is done (only where the partitions run in this process)."""
+
+    def partition(self, done: Receipt | FileNote) -> None:
+        """A partition is done, or its file failed."""
+
+    def end(self, options: Options, summary: Summary, code: Exit) -> None:
+        """The run is over."""
