@@ -1,0 +1,155 @@
+"""Records set aside, each once, with all its reasons and as it was read.
+
+Work is done record by record here, but for bad records only. Whatever a record holds must be storable: lone
+surrogates, NULs, mixed types, integers of any size, bytes that are no text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pipeline.reasons import Policy
+from pipeline.shards.arrow import quarantine
+from pipeline.shards.part import Part
+from pipeline.shards.writer import ShardWriter
+
+if TYPE_CHECKING:
+    from pipeline.batch import Batch, Finding, Findings
+
+FOUND_CHARACTERS = 200
+"""Most characters of what was found or expected that are kept."""
+HITS = 50
+"""Most places listed of one reason in one column of one record; the rest is counted."""
+
+Hit = dict[str, str]
+
+
+class QuarantineWriter:
+    """Writes bad records to the quarantine shards of one schema.
+
+    Args:
+        folder: where the shards go (``quarantine_folder`` below the staging folder).
+        shard_rows, batch_rows, fsync: as for ``ShardWriter``.
+
+    Attributes:
+        rows: records written so far.
+    """
+
+    def __init__(
+        self, folder: Path, shard_rows: int = 100_000, batch_rows: int = 1_000, *, fsync: bool = True
+    ) -> None:
+        self._writer = ShardWriter(folder, quarantine(), shard_rows, batch_rows, fsync=fsync)
+        self.rows = 0
+
+    def write(self, batch: Batch, findings: Findings) -> None:
+        """Set records aside.
+
+        Args:
+            batch: the bad records as they were read: their ``cells`` or ``raw``, else the columns of their ``frame``.
+            findings: all findings on these records; other records' are passed over.
+
+        Raises:
+            ValueError: a record without a reason.
+        """
+        if not len(batch):
+            return
+        reasons = _reasons(batch.ids.tolist(), findings.items)
+        if missing := sum(not hits for hits in reasons):
+            raise ValueError(f"{missing} records set aside without a reason")
+        count = len(batch)
+        columns = {
+            "source": [storable(batch.source)] * count,
+            "sheet": [None if batch.sheet is None else storable(batch.sheet)] * count,
+            "row": batch.rows,
+            "reasons": reasons,
+            "cells": list(_cells(batch)),
+            "raw": [None] * count if batch.raw is None else batch.raw.cast(pa.binary()),
+        }
+        schema = quarantine()
+        arrays = [pa.array(columns[name], schema.field(name).type) for name in schema.names]
+        self._writer.write(pa.Table.from_arrays(arrays, schema=schema))
+        self.rows += count
+
+    def close(self) -> tuple[Part, ...]:
+        """Finish; the shards in order."""
+        return self._writer.close()
+
+    def abort(self) -> None:
+        """Remove a shard that is not finished."""
+        self._writer.abort()
+
+
+def storable(text: str) -> str:
+    """Text that Arrow can hold: a lone surrogate becomes its JSON escape (``\\ud83d``)."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _reasons(ids: Sequence[int], items: Sequence[Finding]) -> list[list[Hit]]:
+    """The quarantine reasons of each record, in the order they were found."""
+    hits: dict[int, list[Hit]] = {record: [] for record in ids}
+    seen: dict[tuple[int, str, str], int] = {}
+    for item in items:
+        if item.policy is not Policy.QUARANTINE:
+            continue
+        slug, column = item.reason.slug, storable(item.column)
+        for at, record in enumerate(item.ids.tolist()):
+            if record not in hits:
+                continue
+            count = seen[record, slug, column] = seen.get((record, slug, column), 0) + 1
+            if count <= HITS:
+                texts = (_at(item.paths, at), _clip(_at(item.found, at)), _clip(_at(item.expected, at)))
+                hits[record].append(_hit(slug, column, *texts))
+    for (record, slug, column), count in seen.items():
+        if count > HITS:
+            hits[record].append(_hit(slug, column, "", f"{count - HITS} more places", ""))
+    return list(hits.values())
+
+
+def _hit(reason: str, column: str, path: str, found: str, expected: str) -> Hit:
+    return {"reason": reason, "column": column, "path": path, "found": found, "expected": expected}
+
+
+def _at(values: Sequence[str] | str, at: int) -> str:
+    return storable(values if isinstance(values, str) else values[at])
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= FOUND_CHARACTERS else text[: FOUND_CHARACTERS - 1] + "…"
+
+
+def _cells(batch: Batch) -> Iterator[str | None]:
+    """Each record's cells as one JSON object, or None where its bytes are kept instead."""
+    frame = batch.cells if batch.cells is not None else None if batch.raw is not None else batch.frame
+    if frame is None:
+        yield from [None] * len(batch)
+        return
+    if not frame.width:
+        yield from ["{}"] * len(batch)
+        return
+    names = frame.columns
+    for row in frame.iter_rows():
+        record = dict(zip(names, row, strict=True))
+        yield storable(json.dumps(_plain(record), ensure_ascii=False, separators=(",", ":")))
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON can hold it: what JSON has no form for (dates, decimals, bytes, NaN) as text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, float):
+        return value if math.isfinite(value) else repr(value)
+    if value is None or isinstance(value, str | int | bool):
+        return value
+    if hasattr(value, "to_list"):
+        return _plain(value.to_list())
+    return str(value)
