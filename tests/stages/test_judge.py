@@ -81,7 +81,7 @@ def oracle(row: tuple[object, ...]) -> set[tuple[str, Reason]]:
 
 @given(ROWS)
 def test_every_rule_finds_exactly_what_an_independent_oracle_finds(rows: list[tuple[object, ...]]) -> None:
-    batch, findings = Judge(SCHEMA)(batch_of(rows))
+    _, findings = Judge(SCHEMA)(batch_of(rows))
     found: dict[int, set[tuple[str, Reason]]] = {i: set() for i in range(len(rows))}
     for finding in findings.items:
         for record in finding.ids.tolist():
