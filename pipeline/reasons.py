@@ -84,10 +84,12 @@ class Reason(Enum):
     FILE_PATH_ESCAPE = _file("file_path_escape", "Link leaves the raw folder", "points outside the raw folder: {found}", "copy the file into the raw folder; links that leave it are refused")
     FILE_UNCLAIMED = _file("file_unclaimed", "No schema claims the file", "no schema's `files` pattern matches (closest: {expected})", "add a pattern to a schema's `files`, or list the file under `ignore`", _F)
     FILE_LITTER = _file("file_litter", "Not an input", "skipped: {found}", "nothing to do", _F)
+    FILE_IMAGES = _file("file_images", "Page images beside the data", "holds files that records may refer to: {found}", "nothing to do", _F)
     HEADER_MISSING = _file("header_missing", "Expected columns not found", "no header row with {expected}; found {found}", "correct the header, declare `read: header:`, or map the columns in the schema")
     HEADER_DUPLICATE = _file("header_duplicate", "Column name twice in the header", "the column {found} stands twice in the header", "rename one of the two columns in the file")
     SHEET_MISSING = _file("sheet_missing", "Declared sheet not found", "no sheet {expected}; the workbook has {found}", "correct `read: sheets:` or the workbook")
     SHEET_HIDDEN = _file("sheet_hidden", "Hidden sheet skipped", "hidden sheet skipped: {found}", "name the sheet under `read: sheets:` to read it", _F)
+    SHEET_UNREAD = _file("sheet_unread", "Visible sheet not read", "visible sheets not read: {found}", "name them under `read: sheets:`, or declare `sheets: visible`", _F)
     JSON_ARRAY_INVALID = _file("json_array_invalid", "JSON document does not parse", "{found}, expected {expected}", "repair the document at that place; records before it are not trusted")
 
     # ── records as read ──────────────────────────────────────────────────────────────────────────────────
