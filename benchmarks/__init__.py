@@ -1,0 +1,1 @@
+"""Speed as ratios, measured in one session against what a user would otherwise run. Never a timed test."""
