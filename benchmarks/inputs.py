@@ -7,8 +7,34 @@ import random
 from pathlib import Path
 from typing import Any
 
-ONSETS = "b c d f g h l m n p r s t v w br cl dr gr pl st tr sh ch th".split()
-VOWELS = "a e i o u ai ea ou ie".split()
+ONSETS = [
+    "b",
+    "c",
+    "d",
+    "f",
+    "g",
+    "h",
+    "l",
+    "m",
+    "n",
+    "p",
+    "r",
+    "s",
+    "t",
+    "v",
+    "w",
+    "br",
+    "cl",
+    "dr",
+    "gr",
+    "pl",
+    "st",
+    "tr",
+    "sh",
+    "ch",
+    "th",
+]
+VOWELS = ["a", "e", "i", "o", "u", "ai", "ea", "ou", "ie"]
 CODAS = ["", "", "n", "r", "s", "t", "l", "m", "nd", "st", "ck"]
 LABELS = ("O", "B-KEY", "I-KEY", "B-VALUE", "I-VALUE")
 

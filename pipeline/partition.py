@@ -69,6 +69,7 @@ def process(task: Task, watch: Watcher | None = None) -> Receipt | FileNote:
         The receipt; or, where the file itself fails, what is wrong with it. Its shards are then named by nobody.
     """
     line = _line(task.schema_json, task.schema_path, task.raw)
+    line.start()
     path = Path(task.raw) / task.partition.source
     accounts = _Accounts(task, line)
     try:
@@ -208,6 +209,7 @@ class _Accounts:
             parts={name: made for name, made in parts.items() if made},
             quarantine=self._quarantine.close(),
             lengths=self._lengths,
+            refers=dict(sorted(self._line.refers().items())),
         )
 
 

@@ -16,6 +16,7 @@ from pipeline.partition import Progress, Task, process
 from pipeline.plan import Known, Plan, check_raw, make
 from pipeline.reasons import Reason
 from pipeline.schema.load import LoadedSchema, load_schemas
+from pipeline.shards.writer import file_sha256
 from pipeline.sources.fault import FileNote
 
 
@@ -119,14 +120,24 @@ class _Folder:
 
     def __init__(self, options: Options, stack: ExitStack) -> None:
         self.clean = stack.enter_context(CleanFolder(options.clean, fsync=options.fsync, force=options.force))
+        self._raw = options.raw
         before = self.clean.previous
         self._notes: dict[str, list[FileNote]] = {}
         for slug, source in before.predicate["notes"] if before is not None else ():
             self._notes.setdefault(source, []).append(FileNote(Reason.of(slug), source))
         self.known: Known = self._known
 
+    def find(self, memo: str) -> tuple[Receipt, ...] | None:
+        """Receipts of an unchanged source, where the files its records name are unchanged, too."""
+        receipts = self.clean.find(memo)
+        if receipts is None:
+            return None
+        named = {name: digest for receipt in receipts for name, digest in receipt.refers.items()}
+        same = all(_digest(self._raw / name) == digest for name, digest in sorted(named.items()))
+        return receipts if same else None
+
     def _known(self, memo: str, source: str) -> tuple[FileNote, ...] | None:
-        return tuple(self._notes.get(source, ())) if self.clean.find(memo) is not None else None
+        return tuple(self._notes.get(source, ())) if self.find(memo) is not None else None
 
 
 class _Clock:
@@ -148,7 +159,7 @@ def _tasks(plan: Plan, folder: _Folder, options: Options) -> tuple[list[Receipt]
     tasks: list[Task] = []
     dumped = [loaded.schema.model_dump_json() for loaded in plan.schemas]
     for one in plan.inputs:
-        if (receipts := folder.clean.find(one.memo)) is not None:
+        if (receipts := folder.find(one.memo)) is not None:
             found += receipts
             continue
         index = one.claim.schema_index
@@ -202,6 +213,11 @@ def _apart(raw: Path, clean: Path) -> None:
             where=f"{raw}, {clean}",
             remedy="choose an output folder beside the raw folder",
         )
+
+
+def _digest(path: Path) -> str:
+    """sha256 of a file, "" where there is none."""
+    return file_sha256(path) if path.is_file() else ""
 
 
 def _engine(name: str) -> Engine:

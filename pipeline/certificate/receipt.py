@@ -32,6 +32,8 @@ class Receipt:
         parts: certified shards by data set (samples, not records; pages have their own data set).
         quarantine: quarantine shards; their rows add up to ``quarantined``.
         lengths: samples by token length, by data set: see ``statistics.histogram``.
+        refers: sha256 of each other file that the records name (page images) by its path in the raw folder, "" where
+            there is none: a receipt is taken over only while they are the same.
     """
 
     memo: str
@@ -51,6 +53,7 @@ class Receipt:
     parts: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
     quarantine: tuple[Part, ...] = ()
     lengths: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    refers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def order(self) -> tuple[str, str, int]:
@@ -94,6 +97,7 @@ class Receipt:
             "parts": {name: [part.name for part in parts] for name, parts in self.parts.items()},
             "quarantine": [part.name for part in self.quarantine],
             "lengths": {name: dict(counts) for name, counts in self.lengths.items()},
+            "refers": dict(self.refers),
         }
 
     @classmethod

@@ -42,6 +42,19 @@ class Line:
     shard: pa.Schema
     pages: pa.Schema | None
 
+    def start(self) -> None:
+        """Begin a partition: stages forget which files the records of the one before named."""
+        for stage in self._referring():
+            stage.refers.clear()
+
+    def refers(self) -> dict[str, str]:
+        """sha256 of each other file that the records of this partition named, by its path in the raw folder."""
+        return {name: digest for stage in self._referring() for name, digest in stage.refers.items()}
+
+    def _referring(self) -> list[Any]:
+        """Stages that read files which records name: they keep ``refers: dict[str, str]``."""
+        return [stage for stage in (*self.records, self.encode) if hasattr(stage, "refers")]
+
 
 def build(loaded: LoadedSchema, raw: Path) -> Line:
     """The line of a schema.
