@@ -1,0 +1,1 @@
+"""Stages of the kind ``chat``: turns judged, rendered, tokenized and masked."""
