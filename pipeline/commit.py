@@ -24,16 +24,16 @@ from pathlib import Path
 from types import TracebackType
 
 from pipeline.certificate import budget
+from pipeline.certificate.folder import PREVIOUS, REFUSED, STAGING
 from pipeline.certificate.receipt import Receipt
-from pipeline.certificate.statement import CERTIFICATE, Inputs, Statement, parse, state
+from pipeline.certificate.sign import ENVELOPE, envelope, is_stale
+from pipeline.certificate.statement import CERTIFICATE, Inputs, Statement, datasets_of, parse, state
 from pipeline.errors import BusyError, GateError, SchemaError, StorageError
 from pipeline.shards.durable import storage_errors, sync_folder, write_atomic
 from pipeline.shards.hf import pointers
 from pipeline.shards.lock import FolderLock
 from pipeline.shards.part import PART_NAME, QUARANTINE, Part, data_folder
 from pipeline.shards.writer import empty_shard, file_sha256
-
-STAGING, PREVIOUS, REFUSED = ".staging", ".previous", ".refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +110,13 @@ class CleanFolder:
             return None
         return tuple(receipts)
 
-    def publish(self, inputs: Inputs, receipts: Sequence[Receipt]) -> Outcome:
+    def publish(self, inputs: Inputs, receipts: Sequence[Receipt], keys: Sequence[Path] = ()) -> Outcome:
         """Commit a run.
 
         Args:
             inputs: what holds for the whole run.
             receipts: of every partition, new and found, in any order.
+            keys: private keys to sign the certificate with.
 
         Raises:
             GateError: over the budget, or nothing certified; the quarantine is kept in ``.refused/`` to be looked at.
@@ -131,9 +132,9 @@ class CleanFolder:
             raise
         with storage_errors(self.path):
             statement = state(inputs, receipts, self._empty_shards(inputs, receipts))
-            return self._commit(statement)
+            return self._commit(statement, keys)
 
-    def _commit(self, statement: Statement) -> Outcome:
+    def _commit(self, statement: Statement, keys: Sequence[Path]) -> Outcome:
         files = statement.files
         written = self._place(files)
         if _read(self.path / CERTIFICATE) != self._held:
@@ -145,7 +146,12 @@ class CleanFolder:
         for name, content in pointers(datasets_of(statement)).items():
             write_atomic(self.path / name, content, fsync=self._fsync)
         content = statement.to_bytes()
+        if keys:
+            held = _read(self.path / ENVELOPE)
+            write_atomic(self.path / ENVELOPE, envelope(content, keys, held), fsync=self._fsync)
         changed = write_atomic(self.path / CERTIFICATE, content, fsync=self._fsync)
+        if is_stale(self.path / ENVELOPE, content):
+            (self.path / ENVELOPE).unlink()
         removed = self._collect(set(files), changed=changed)
         self._held, before = content, self.previous
         self.previous = statement
@@ -232,15 +238,6 @@ def _check_accounts(inputs: Inputs, receipts: Sequence[Receipt]) -> None:
             raise RuntimeError(f"{receipt.source}: {fault}")
         if unknown := set(receipt.parts) - set(contracts[receipt.contract].datasets):
             raise RuntimeError(f"{receipt.source}: data sets {sorted(unknown)} are not in the contract")
-
-
-def datasets_of(statement: Statement) -> dict[str, list[Part]]:
-    """The shards of each data set, in order."""
-    files = statement.files
-    return {
-        name: [files[f"{data_folder(name)}/{part}"] for part in facts["parts"]]
-        for name, facts in statement.datasets.items()
-    }
 
 
 def _checked(datasets: Iterable[tuple[str, object]]) -> Iterable[tuple[str, object]]:

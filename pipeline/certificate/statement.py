@@ -18,6 +18,7 @@ from pipeline.certificate import statistics
 from pipeline.certificate.digest import canonical, digest_of, exact, root_digest
 from pipeline.certificate.receipt import Receipt
 from pipeline.shards.part import Part, data_folder, quarantine_folder
+from pipeline.shards.writer import relaxed
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "urn:cleanroom-pipeline:certificate:v1"
@@ -181,8 +182,11 @@ def totals(receipts: Sequence[Receipt]) -> dict[str, Any]:
 
 
 def fields_of(schema: pa.Schema) -> list[list[str]]:
-    """An Arrow schema in words: name, type and whether nulls may stand there, a column."""
-    return [[f.name, str(f.type), "nullable" if f.nullable else "not null"] for f in schema]
+    """An Arrow schema in words, a column: name, type as stored, and whether nulls may stand there."""
+    stored = relaxed(schema)
+    return [
+        [f.name, str(stored.field(f.name).type), "nullable" if f.nullable else "not null"] for f in schema
+    ]
 
 
 def _contract(contract: Contract) -> dict[str, Any]:
@@ -232,6 +236,15 @@ def _files(receipts: Sequence[Receipt], empty: Mapping[str, Part]) -> list[dict[
     files = {name: part for receipt in receipts for name, part in receipt.files().items()}
     files |= {f"{data_folder(name)}/{part.name}": part for name, part in empty.items()}
     return [part.to_json() | {"folder": name.rpartition("/")[0]} for name, part in sorted(files.items())]
+
+
+def datasets_of(statement: Statement) -> dict[str, list[Part]]:
+    """The shards of each data set, in order."""
+    files = statement.files
+    return {
+        name: [files[f"{data_folder(name)}/{part}"] for part in facts["parts"]]
+        for name, facts in statement.datasets.items()
+    }
 
 
 def quarantine_parts(statement: Statement, contract: str) -> list[str]:
