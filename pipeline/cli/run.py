@@ -8,9 +8,6 @@ from typing import Annotated
 
 import typer
 
-SCHEMAS = Path("schemas")
-"""Where schemas are looked for when none is named."""
-
 
 class LogFormat(StrEnum):
     """How a run tells of itself."""
@@ -49,6 +46,7 @@ def run_command(
     plots: Annotated[
         Path | None, typer.Option(help="Write reasons.csv and lengths.csv into this folder.")
     ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write the report here (one HTML page).")] = None,
     log_format: Annotated[
         LogFormat, typer.Option(help="text for people, json for one object a line.")
     ] = LogFormat.TEXT,
@@ -63,6 +61,7 @@ def run_command(
     """
     from pipeline.cli.schema_files import schema_files
     from pipeline.exits import Exit
+    from pipeline.report import html
     from pipeline.report import metrics as measured
     from pipeline.report import record as recorded
     from pipeline.report.log import JsonLog
@@ -79,6 +78,8 @@ def run_command(
             measured.write(metrics, summary.outcome.statement)
         if plots is not None:
             measured.write_plots(plots, summary.outcome.statement)
+        if report is not None:
+            html.write(report, summary.outcome.statement, (*summary.notes, *summary.faults))
         if record is not None:
             recorded.write(record, options, summary)
         code = Exit.INPUT if summary.faults else Exit.OK

@@ -1,0 +1,118 @@
+"""The report as one HTML page, without scripts and without anything fetched. Made from the certificate: no cell text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.certificate.statement import Statement
+from pipeline.reasons import Policy, Reason
+from pipeline.report.terminal import dataset_tokens
+from pipeline.shards.durable import storage_errors, write_atomic
+from pipeline.sources.fault import FileNote
+
+TEMPLATE = Path(__file__).with_name("report.html.jinja")
+
+
+def render(statement: Statement, notes: Sequence[FileNote]) -> str:
+    """The page; every value is escaped."""
+    from jinja2 import Environment
+
+    predicate = statement.predicate
+    totals = predicate["totals"]
+    template = Environment(autoescape=True).from_string(TEMPLATE.read_text("utf-8"))
+    return template.render(
+        root=statement.root,
+        tiles=_tiles(totals),
+        schemas=[_schema(name, accounts, predicate) for name, accounts in predicate["quarantine"].items()],
+        findings=_findings(totals),
+        lengths=[
+            (name, _lengths(d["lengths"]))
+            for name, d in sorted(predicate["datasets"].items())
+            if d["lengths"]
+        ],
+        files=[_file(receipt) for receipt in predicate["partitions"]],
+        notes=[
+            {
+                "source": n.source,
+                "policy": n.reason.facts.default.value,
+                "text": n.reason.message(n.found, n.expected),
+            }
+            for n in notes
+        ],
+    )
+
+
+def write(path: Path, statement: Statement, notes: Sequence[FileNote]) -> None:
+    """Write the page, whole or not at all."""
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, render(statement, notes).encode(), fsync=False)
+
+
+def _tiles(totals: dict[str, Any]) -> list[tuple[str, str, str]]:
+    return [
+        ("records read", f"{totals['rows_read']:,}", ""),
+        ("certified", f"{totals['certified']:,}", "good"),
+        ("quarantined", f"{totals['quarantined']:,}", "quarantine" if totals["quarantined"] else ""),
+        ("dropped", f"{sum(totals['dropped'].values()):,}", ""),
+    ]
+
+
+def _schema(name: str, accounts: dict[str, Any], predicate: Any) -> dict[str, str]:
+    mine = {n: d for n, d in predicate["datasets"].items() if d["contract"] == name}
+    return {
+        "name": name,
+        "read": f"{accounts['rows_read']:,}",
+        "certified": f"{accounts['certified']:,}",
+        "quarantined": f"{accounts['quarantined']:,}",
+        "dropped": f"{sum(accounts['dropped'].values()):,}",
+        "samples": f"{sum(d['rows'] for n, d in mine.items() if not n.endswith('.pages')):,}",
+        "tokens": f"{sum(map(dataset_tokens, mine.values())):,}",
+    }
+
+
+def _findings(totals: dict[str, Any]) -> list[dict[str, Any]]:
+    kinds = ((Policy.QUARANTINE, "reasons"), (Policy.REPAIR, "repairs"), (Policy.FLAG, "flags"))
+    rows = [
+        (policy, slug, count)
+        for policy, key in kinds
+        for slug, count in sorted(totals[key].items(), key=lambda item: (-item[1], item[0]))
+    ]
+    most = max((count for _, _, count in rows), default=1)
+    return [
+        {
+            "slug": slug,
+            "title": Reason.of(slug).facts.title,
+            "remedy": Reason.of(slug).facts.remedy,
+            "policy": policy.value,
+            "count": f"{count:,}",
+            "share": round(100 * count / most, 1),
+        }
+        for policy, slug, count in rows
+    ]
+
+
+def _lengths(histogram: dict[str, int]) -> list[dict[str, Any]]:
+    most = max(histogram.values(), default=1)
+    return [
+        {
+            "range": f"{int(top) // 2 + 1}–{top}" if int(top) > 1 else top,
+            "count": f"{count:,}",
+            "share": round(100 * count / most, 1),
+        }
+        for top, count in sorted(histogram.items(), key=lambda item: int(item[0]))
+    ]
+
+
+def _file(receipt: dict[str, Any]) -> dict[str, str | None]:
+    return {
+        "source": receipt["source"],
+        "sheet": receipt["sheet"],
+        "contract": receipt["contract"],
+        "read": f"{receipt['rows_read']:,}",
+        "certified": f"{receipt['certified']:,}",
+        "quarantined": f"{receipt['quarantined']:,}",
+        "dropped": f"{sum(receipt['dropped'].values()):,}",
+    }
