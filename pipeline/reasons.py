@@ -181,6 +181,7 @@ class Reason(Enum):
     TOOL_CALL_INVALID = _record("tool_call_invalid", "Tool call and result do not match", "{found}", "give every call its result and JSON arguments", _SILENT, _Q)
     CONTROL_TOKEN_IN_CONTENT = _record("control_token_in_content", "Control token in the text", "spells {found}", "nothing to do: encoded as plain text, proven by ids", _SILENT, _R, _Q)
     ALREADY_RENDERED = _record("already_rendered", "Text is a rendered chat", "starts with or holds {found}", "give the turns, not the rendered text", _SILENT, _Q)
+    THINK_TAGS_UNBALANCED = _record("think_tags_unbalanced", "Reasoning never closed", "{found}, expected as many closing as opening tags", "close each <think> with </think>", _SILENT, _Q, _F)
     TEMPLATE_DROPS_CONTENT = _record("template_drops_content", "Template loses or invents text", "{found}", "use a template that renders every turn", _SILENT, _Q)
     TEMPLATE_REFUSED = _record("template_refused", "Template refuses the conversation", "the template raised: {found}", "correct the turns to what the template takes", _CRASH, _Q)
     BOS_DOUBLED = _record("bos_doubled", "More than one start token", "{found} start tokens, expected {expected}", "do not add special tokens to rendered text", _SILENT, _Q)
