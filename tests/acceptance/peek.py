@@ -1,0 +1,153 @@
+"""Which fields the input data of a case has: a case need not name them, so the runner looks.
+
+The pipeline itself never does this: what it is given is a schema that names every field.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Record = dict[str, Any]
+_ENCODINGS = ("utf-8-sig", "cp1252", "latin-1")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Records of the inputs as far as they can be read at ease; ``tabular`` when they came from cells."""
+
+    records: tuple[Record, ...]
+    tabular: bool
+
+    def keys(self) -> list[str]:
+        """All top-level names, in order of appearance."""
+        return list(dict.fromkeys(key for record in self.records for key in record))
+
+    def values(self, key: str) -> list[Any]:
+        """The values of one top-level name that are not null."""
+        return [r[key] for r in self.records if r.get(key) is not None]
+
+    def first(self, names: tuple[str, ...]) -> str | None:
+        """The first of these names that a record has, whatever its case."""
+        lowered = {key.lower(): key for key in reversed(self.keys())}
+        return next((lowered[name] for name in names if name in lowered), None)
+
+
+def peek(folder: Path, files: tuple[str, ...]) -> Sample:
+    """Read what can be read of the data files."""
+    records: list[Record] = []
+    tabular = False
+    for name in files:
+        path, suffix = folder / name, Path(name).suffix.lower()
+        if Path(name).name.startswith(("~$", "._", ".")) or not path.is_file():
+            continue
+        if suffix in (".csv", ".tsv", ".txt"):
+            found = list(_delimited(path))
+        elif suffix in (".xlsx", ".xlsm"):
+            found = list(_workbook(path))
+        elif suffix in (".json", ".jsonl", ".ndjson"):
+            found = list(_json(path))
+        else:
+            continue
+        tabular = tabular or (suffix not in (".json", ".jsonl", ".ndjson") and bool(found))
+        records.extend(found)
+    return Sample(tuple(records), tabular)
+
+
+def decode(content: bytes) -> str:
+    """Text of a file in any of the encodings that occur."""
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return content.decode("utf-16", "replace")
+    for encoding in _ENCODINGS:
+        try:
+            return content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return content.decode("latin-1")
+
+
+def _delimited(path: Path) -> Iterator[Record]:
+    text = decode(path.read_bytes()).replace("\0", "")
+    head = text.splitlines()[:1] or [""]
+    delimiter = max(",;\t|", key=head[0].count)
+    rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if any(c.strip() for c in row)]
+    if rows:
+        yield from (dict(zip(rows[0], row, strict=False)) for row in rows[1:])
+
+
+def _workbook(path: Path) -> Iterator[Record]:
+    import openpyxl
+
+    try:
+        book = openpyxl.load_workbook(path, data_only=True)
+    except Exception:  # whatever a broken workbook raises: there is nothing to look at
+        return
+    for sheet in book.worksheets:
+        if sheet.sheet_state != "visible":
+            continue
+        rows = [row for row in sheet.iter_rows(values_only=True) if any(c is not None for c in row)]
+        if rows:
+            names = [str(cell) for cell in rows[0]]
+            yield from (dict(zip(names, row, strict=False)) for row in rows[1:])
+
+
+def _json(path: Path) -> Iterator[Record]:
+    text = decode(path.read_bytes())
+    try:
+        whole = json.loads(text)
+    except (ValueError, RecursionError):
+        for line in text.splitlines():
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(record, dict):
+                yield record
+        return
+    if isinstance(whole, dict):
+        held = next((v for v in whole.values() if _is_list_of(v, dict)), None)
+        yield from held if held and not _looks_like_record(whole) else [whole]
+    elif isinstance(whole, list):
+        yield from (record for record in whole if isinstance(record, dict))
+
+
+def records_at(folder: Path, files: tuple[str, ...]) -> str | None:
+    """JSON path of the list of records inside a document, e.g. ``$.data``; None when the document is the list."""
+    for name in files:
+        if Path(name).suffix.lower() != ".json":
+            continue
+        try:
+            whole = json.loads(decode((folder / name).read_bytes()))
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(whole, dict) and not _looks_like_record(whole):
+            for key, value in whole.items():
+                if _is_list_of(value, dict):
+                    return f"$.{key}"
+    return None
+
+
+def _looks_like_record(whole: Record) -> bool:
+    """Whether a document is one record itself: it has an id, a page size or two lists side by side."""
+    names = {key.lower() for key in whole}
+    return bool(names & {"id", "width", "page", "words", "messages", "conversations", "input_ids"})
+
+
+def _is_list_of(value: Any, kind: type) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, kind) for item in value)
+
+
+def cell(value: Any) -> Any:
+    """A cell that holds a JSON list or object, decoded; anything else as it is."""
+    if isinstance(value, str) and re.match(r"\s*[\[{]", value):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value

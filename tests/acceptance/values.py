@@ -1,0 +1,215 @@
+"""What must come out: words, boxes, labels, turns, records and columns of certified records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.acceptance import readback
+from tests.acceptance.case import Report
+from tests.acceptance.matching import Context
+from tests.acceptance.outcome import Record
+
+Actual = Callable[[Context, Record], Any]
+
+
+def words(context: Context, record: Record) -> list[str]:
+    """The words of a page, in order."""
+    assert context.reader is not None
+    return list(context.reader.words(record).values())
+
+
+def bboxes(_: Context, record: Record) -> list[list[float]]:
+    """One box a word, in order."""
+    return list(readback.boxes(record).values())
+
+
+def labels(_: Context, record: Record) -> list[int] | int | None:
+    """One label a word, or the label of a row of a table, or those of its tokens."""
+    if "word_ids" in record.samples[0]:
+        return list(readback.labels(record).values())
+    found: list[int] | int | None = record.samples[0].get("labels")
+    return found
+
+
+def messages(context: Context, record: Record) -> list[dict[str, str]] | None:
+    """The turns, read back from the ids."""
+    assert context.reader is not None
+    turns = context.reader.turns(record.samples[0]["input_ids"])
+    if turns is None:
+        return None
+    return [{"role": role, "content": content} for role, content in turns if role != "tools"]
+
+
+FIELDS: dict[str, Actual] = {
+    "words": words,
+    "bboxes": bboxes,
+    "boxes": bboxes,
+    "labels": labels,
+    "messages": messages,
+}
+
+
+def check(context: Context, key: str, wanted: Any, report: Report, tolerance: float = 0) -> bool:
+    """Compare one word of ``value``; False when it is not a word of this kind."""
+    if key == "records":
+        return _records(context, wanted, report)
+    if key == "docs" and isinstance(wanted, Mapping):
+        for name, inner in wanted.items():
+            for field, value in inner.items():
+                _one(context, name, field, value, report, tolerance)
+        return True
+    if key == "clipped" and isinstance(wanted, Mapping):
+        return _indexed_boxes(context, wanted, report)
+    if key == "rows" and isinstance(wanted, list):
+        return _lines(context, wanted, report)
+    if not _checkable(context, key):
+        return False
+    if isinstance(wanted, Mapping) and any(context.is_id(str(name)) for name in wanted):
+        for name, value in wanted.items():
+            _one(context, str(name), key, value, report, tolerance)
+        return True
+    return _sole(context, key, wanted, report, tolerance)
+
+
+def _checkable(context: Context, key: str) -> bool:
+    if key in ("words", "bboxes", "boxes"):
+        return context.schema["kind"] == "layout"
+    if key == "messages":
+        return context.schema["kind"] == "chat"
+    return key == "labels" or column_of(context, key) is not None
+
+
+def column_of(context: Context, key: str) -> str | None:
+    """The column a plural speaks of: ``texts`` is ``text``, ``groups`` is ``group``."""
+    names = list(context.schema.get("columns", {}))
+    for candidate in (key, key.removesuffix("s"), key.removesuffix("es"), key.replace("ies", "y")):
+        if candidate in names:
+            return candidate
+    if key == "texts":
+        return context.schema.get("table", {}).get("text")
+    return None
+
+
+def _one(context: Context, name: str, key: str, wanted: Any, report: Report, tolerance: float) -> None:
+    """One record's value, where it is certified; whether it had to be is another question."""
+    record = context.find(name)
+    if record is None:
+        report.fail(f"{name}: no such record came out")
+    elif record.certified:
+        actual = actual_of(context, key, record)
+        if not same(context, key, actual, wanted, tolerance):
+            report.fail(f"{name}: {key} {_short(actual)}, expected {_short(wanted)}")
+
+
+def actual_of(context: Context, key: str, record: Record) -> Any:
+    """What a certified record holds under a word of the case."""
+    column = column_of(context, key)
+    if key in FIELDS and not (key == "labels" and column and context.schema["kind"] == "table"):
+        return FIELDS[key](context, record)
+    return record.samples[0].get(column or key)
+
+
+def _sole(context: Context, key: str, wanted: Any, report: Report, tolerance: float) -> bool:
+    """A value without an id: of the one record, or of all records laid end to end, or of each."""
+    records = context.outcome.certified
+    if not records:
+        return True
+    actual = [actual_of(context, key, record) for record in records]
+    if len(actual) == 1 and same(context, key, actual[0], wanted, tolerance):
+        return True
+    joined = [item for value in actual if isinstance(value, list) for item in value]
+    if any(same(context, key, value, wanted, tolerance) for value in (joined, actual)):
+        return True
+    for record, value in zip(records, actual, strict=True):
+        if not same(context, key, value, wanted, tolerance):
+            report.fail(f"row {record.place[2]}: {key} {_short(value)}, expected {_short(wanted)}")
+    return True
+
+
+def same(context: Context, key: str, actual: Any, wanted: Any, tolerance: float = 0) -> bool:
+    """Whether a value is the expected one: numbers within the tolerance, labels by name or id, turns by content."""
+    if key == "messages" and isinstance(wanted, str):
+        return any(turn["content"].strip() == wanted.strip() for turn in actual or ())
+    if key == "messages":
+        return _turns(actual) == _turns(wanted)
+    if key == "labels" and isinstance(wanted, list) and isinstance(actual, list):
+        names = context.label_names
+        return [names.index(w) if w in names else w for w in wanted] == actual
+    return equal(actual, wanted, tolerance)
+
+
+def equal(actual: Any, wanted: Any, tolerance: float = 0) -> bool:
+    """Deep equality, numbers within a tolerance; a whole number never equals a text."""
+    if isinstance(wanted, list) and isinstance(actual, (list, tuple)):
+        return len(actual) == len(wanted) and all(
+            equal(a, w, tolerance) for a, w in zip(actual, wanted, strict=True)
+        )
+    if isinstance(wanted, Mapping) and isinstance(actual, Mapping):
+        return all(equal(actual.get(k), w, tolerance) for k, w in wanted.items())
+    if _is_number(wanted) and _is_number(actual):
+        return abs(float(actual) - float(wanted)) <= max(tolerance, 1e-9 * abs(float(wanted)))
+    return type(actual) is type(wanted) and bool(actual == wanted)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _turns(turns: Any) -> list[tuple[str, str]]:
+    """Roles and contents without edge white space, which many templates trim."""
+    return [(str(t["role"]), str(t.get("content") or "").strip()) for t in turns or ()]
+
+
+def _records(context: Context, wanted: Any, report: Report) -> bool:
+    """Rows of a table: by id where they have one, else in order."""
+    items = list(wanted.items()) if isinstance(wanted, Mapping) else list(enumerate(wanted))
+    certified = context.outcome.certified
+    if not isinstance(wanted, Mapping):
+        report.expect(
+            len(certified) == len(items), f"{len(certified)} certified records, expected {len(items)}"
+        )
+    for position, (name, inner) in enumerate(items):
+        named = str(inner.get(context.id_name, name)) if context.id_name else str(name)
+        record = context.find(named) or (certified[position] if position < len(certified) else None)
+        if record is None or not record.certified:
+            report.fail(f"record {named} is not certified")
+            continue
+        for column, value in inner.items():
+            actual = record.samples[0].get(column)
+            if not equal(actual, value):
+                report.fail(f"{named}: {column} {_short(actual)}, expected {_short(value)}")
+    return True
+
+
+def _indexed_boxes(context: Context, wanted: Mapping[str, Any], report: Report) -> bool:
+    """Boxes by the index of their word."""
+    for record in context.outcome.certified:
+        found = readback.boxes(record)
+        for index, box in wanted.items():
+            if not equal(found.get(int(index)), box):
+                report.fail(f"box of word {index}: {found.get(int(index))}, expected {box}")
+    return True
+
+
+def _lines(context: Context, wanted: list[Any], report: Report) -> bool:
+    """Lines with a box and a text, in order; the page is a square of ``width``, so that pixels can be compared."""
+    side = float(context.schema["layout"].get("page", {}).get("width", 1000))
+    tolerance = 0.0 if side == 1000 else side / 1000
+    found = [
+        (text, [c * side / 1000 for c in box])
+        for record in context.outcome.certified
+        for text, box in zip(words(context, record), bboxes(context, record), strict=True)
+    ]
+    report.expect(len(found) == len(wanted), f"{len(found)} lines certified, expected {len(wanted)}")
+    for (text, box), line in zip(found, wanted, strict=False):
+        if "text" in line:
+            report.expect(text == line["text"], f"text {text!r}, expected {line['text']!r}")
+        if "box" in line:
+            report.expect(equal(box, line["box"], tolerance), f"box {box}, expected {line['box']}")
+    return True
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 160 else text[:157] + "…"
