@@ -1,4 +1,4 @@
-"""The report as one HTML page, without scripts and without anything fetched. Made from the certificate: no cell text."""
+"""The report as one HTML page: no scripts, nothing fetched. Made from the certificate, so no cell text is in it."""
 
 from __future__ import annotations
 
