@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from pipeline.certificate.receipt import Receipt
 from pipeline.commit import CleanFolder, Outcome
+from pipeline.engine.base import Engine
 from pipeline.errors import SchemaError
 from pipeline.partition import Progress, Task, process
 from pipeline.plan import Known, Plan, check_raw, make
@@ -28,18 +29,6 @@ class Watch(Protocol):
     def batch(self, progress: Progress) -> None: ...
 
     def partition(self, done: Receipt | FileNote) -> None: ...
-
-
-class Engine(Protocol):
-    """Runs the tasks; results come in the order of the tasks, never of completion."""
-
-    def __call__(
-        self,
-        tasks: Sequence[Task],
-        work: Callable[[Task], Receipt | FileNote],
-        workers: int,
-        on_receipt: Callable[[Receipt | FileNote], None],
-    ) -> list[Receipt | FileNote]: ...
 
 
 @dataclass(frozen=True, slots=True)
