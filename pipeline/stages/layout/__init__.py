@@ -1,0 +1,1 @@
+"""Stages of documents: words, boxes, labels, images; then windows of tokens."""

@@ -1,0 +1,235 @@
+"""Boxes: any declared way of writing them becomes the numbers the model family takes, or the page is rejected.
+
+The order of work: count of numbers, finite numbers, corners, origin and page corner, inversion, area, the page's
+edges, the geometry of the whole page, then exact normalization (``scale.py``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from pipeline.batch import Batch, Findings, Int64s, Mask
+from pipeline.reasons import Policy, Reason
+from pipeline.schema.layout import Layout
+from pipeline.stages.context import Context
+from pipeline.stages.layout.corners import Corners, corners, expected_arity, wrong_arity
+from pipeline.stages.layout.edges import Overhang, overhang
+from pipeline.stages.layout.geometry import shape_of, suspicions
+from pipeline.stages.layout.label_names import LabelNames, orphaned
+from pipeline.stages.layout.page import Float64s, Pages, check, pages
+from pipeline.stages.layout.ragged import Ragged, box_array, indexed, nest, per_record, shown_hits
+from pipeline.stages.layout.scale import Sums, thousandths
+from pipeline.stages.layout.words import BOXES, INDEX, LABELS, WORDS, label_ids
+
+Numbers = npt.NDArray[np.int16] | npt.NDArray[np.float32]
+
+
+@dataclass(slots=True)
+class BoxStage:
+    """Judge and normalize boxes; ``@boxes`` becomes List(Array(Int16 or Float32, 4))."""
+
+    context: Context
+    name: str = "boxes"
+    _layout: Layout = field(init=False)
+    _names: LabelNames | None = field(init=False, default=None)
+    _floats: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        layout = self.context.schema.layout
+        assert layout is not None  # noqa: S101 - the model proves it
+        check(layout)
+        self._layout = layout
+        self._names = LabelNames.of(layout.labels) if layout.labels is not None else None
+        self._floats = self.context.limits is not None and self.context.limits.float_boxes
+
+    def __call__(self, batch: Batch) -> tuple[Batch, Findings]:
+        findings = Findings()
+        page = pages(batch, self._layout, findings)
+        boxes = Ragged.of(batch.frame[BOXES])
+        index = batch.frame[INDEX].explode(empty_as_null=False, keep_nulls=False).to_numpy()
+        written, usable = self._read(batch, boxes, index, page, findings)
+        sums, sides = self._placed(written, boxes, page)
+        judged = _Judged(batch, boxes, index, sums.values(), sides, usable & page.usable[boxes.owner])
+        ordered = self._inverted(judged, findings)
+        keep = self._areas(judged, ordered, findings)
+        hang = overhang(ordered, sides, self._tolerance(boxes, page, sides), judged.usable & keep)
+        self._edges(judged, hang, findings)
+        if self._layout.geometry == "judge":
+            self._geometry(judged, keep, page, hang, findings)
+        numbers = self._normalized(sums, sides, judged)
+        return self._framed(batch, boxes, numbers, keep), findings
+
+    def _read(self, batch: Batch, boxes: Ragged, page: Pages, findings: Findings) -> tuple[Corners, Mask]:
+        """Corners as written, and which boxes have any."""
+        counts = boxes.values.list.len().fill_null(0).cast(pl.Int64).to_numpy()
+        numbers = boxes.values.explode(empty_as_null=False, keep_nulls=False).cast(pl.Float64)
+        flat = numbers.fill_null(np.nan).to_numpy()
+        order = self._layout.boxes.order
+        short = wrong_arity(order, counts)
+        if short.any():
+            hits = shown_hits(boxes.owner, short)
+            findings.add(
+                Reason.BBOX_ARITY, Policy.QUARANTINE, BOXES, batch.ids[boxes.owner[hits]],
+                paths=indexed(index[hits]), found=[str(n) for n in counts[hits].tolist()],
+                expected=expected_arity(order),
+            )  # fmt: skip
+        finite = np.isfinite(flat)
+        broken = np.zeros(len(counts), bool)
+        if not finite.all():
+            broken = per_record(counts, ~finite) > 0
+            hits = shown_hits(boxes.owner, broken)
+            findings.add(
+                Reason.BBOX_NOT_FINITE, Policy.QUARANTINE, BOXES, batch.ids[boxes.owner[hits]],
+                paths=indexed(index[hits]), found=_shown(boxes.values, hits),
+            )  # fmt: skip
+        usable = ~short & ~broken
+        with np.errstate(divide="ignore", invalid="ignore"):
+            unit = np.where(np.isfinite(page.stated), page.stated, 1.0) / page.sides
+            aspect = (unit[:, 1] / unit[:, 0])[boxes.owner]
+        return corners(order, flat, counts, usable, aspect), usable
+
+    def _placed(self, written: Corners, boxes: Ragged, page: Pages) -> tuple[Sums, Float64s]:
+        """Coordinates from the page's top-left corner, as exact sums; and each box's sides [n, 4]."""
+        sides = page.sides[boxes.owner][:, [0, 1, 0, 1]]
+        corner = page.corners[boxes.owner][:, [0, 1, 0, 1]]
+        base, extra, sign, offset = written.base, written.extra, np.ones_like(sides), -corner
+        if self._layout.boxes.origin == "bottom_left":
+            # The upper edge is the larger y: y0 and y1 change places, and count from the page's top.
+            flipped = [0, 3, 2, 1]
+            base, extra = base[:, flipped], extra[:, flipped]
+            sign[:, 1::2] = -1.0
+            offset = np.stack([-corner[:, 0], corner[:, 1] + sides[:, 1]] * 2, axis=1)
+        return Sums(base, extra, offset, sign), sides
+
+    def _inverted(self, judged: _Judged, findings: Findings) -> Float64s:
+        """Boxes with their corners in order; those that were not are found."""
+        boxes = judged.boxes
+        inverted = judged.usable & ((boxes[:, 2] < boxes[:, 0]) | (boxes[:, 3] < boxes[:, 1]))
+        judged.report(
+            Reason.BBOX_INVERTED, self.context.schema.policy(Reason.BBOX_INVERTED), inverted, findings
+        )
+        low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
+        return np.concatenate([low, high], axis=1)
+
+    def _areas(self, judged: _Judged, ordered: Float64s, findings: Findings) -> Mask:
+        """Words to keep: all, or those whose box has an area where the schema says to drop the others."""
+        flat = judged.usable & ((ordered[:, 2] == ordered[:, 0]) | (ordered[:, 3] == ordered[:, 1]))
+        policy = self.context.schema.policy(Reason.BBOX_ZERO_AREA)
+        keep: Mask = np.ones(len(flat), bool)
+        if not flat.any():
+            return keep
+        if policy is not Policy.REPAIR:
+            judged.report(Reason.BBOX_ZERO_AREA, policy, flat, findings)
+            return keep
+        keep = ~flat
+        batch, lengths = judged.batch, judged.ragged.lengths
+        ids = label_ids(batch.frame, self._names)
+        broken = orphaned(self._names, ids, lengths, keep)[judged.ragged.owner]
+        judged.report(Reason.BBOX_ZERO_AREA, policy, flat & ~broken, findings)
+        judged.report(Reason.BBOX_ZERO_AREA, Policy.QUARANTINE, flat & broken, findings)
+        empty = (lengths > 0) & (per_record(lengths, keep) == 0)
+        findings.add(Reason.DOC_EMPTY, Policy.QUARANTINE, WORDS, batch.ids[empty])
+        return keep
+
+    def _tolerance(self, boxes: Ragged, page: Pages, sides: Float64s) -> Float64s:
+        """How far a coordinate may lie beyond the page, in the unit of its box: [n, 4].
+
+        Pixels under points, inches and thousandths count in that unit; under ratio and percent they are shares of
+        the stated page, and nothing where it is not stated."""
+        clip = self._layout.clip_tolerance
+        out = sides * ((clip.percent or 0.0) / 100)
+        if clip.pixels is not None:
+            share = np.isin(page.units, ["ratio", "percent"])[:, None]
+            stated = np.where(np.isfinite(page.stated), page.stated, np.inf)
+            pixels = np.where(share, clip.pixels * page.sides / stated, clip.pixels)
+            out = np.maximum(out, pixels[boxes.owner][:, [0, 1, 0, 1]])
+        return out
+
+    def _edges(self, judged: _Judged, hang: Overhang, findings: Findings) -> None:
+        policy = self.context.schema.policy(Reason.BBOX_CLIPPED)
+        judged.report(Reason.BBOX_OUT_OF_PAGE, Policy.QUARANTINE, hang.beyond, findings)
+        judged.report(Reason.BBOX_CLIPPED, policy, hang.clipped, findings)
+
+    def _geometry(self, judged: _Judged, keep: Mask, page: Pages, hang: Overhang, findings: Findings) -> None:
+        """Judge pages all of whose boxes could be read."""
+        lengths = judged.ragged.lengths
+        whole = (per_record(lengths, judged.usable) == lengths) & (per_record(lengths, keep) > 0)
+        records = np.flatnonzero(whole)
+        if not len(records):
+            return
+        use = whole[judged.ragged.owner] & keep
+        kept = per_record(lengths, keep)[records]
+        beyond = per_record(lengths, hang.beyond)[records]
+        order = self._layout.boxes.order if self._layout.boxes.origin == "top_left" else ""
+        shape = shape_of(judged.boxes[use], kept, page.sides[records], page.units[records], beyond, order)
+        found = suspicions(shape)
+        if self.context.schema.policy(Reason.BBOX_INVERTED) is Policy.REPAIR:
+            found = [s for s in found if not shape.inverted_y[s.page] and not shape.inverted_x[s.page]]
+        findings.add(
+            Reason.BBOX_UNIT_SUSPECT, self.context.schema.policy(Reason.BBOX_UNIT_SUSPECT), BOXES,
+            judged.batch.ids[records[np.array([s.page for s in found], np.int64)]],
+            found=[s.found for s in found], expected=[s.expected for s in found],
+        )  # fmt: skip
+
+    def _normalized(self, sums: Sums, sides: Float64s, judged: _Judged) -> Numbers:
+        """int16 thousandths, or float32 shares, corners in order, within the page; zeros where unusable."""
+        fine = judged.usable
+        if self._floats:
+            with np.errstate(over="ignore", invalid="ignore"):
+                numbers = np.where(fine[:, None], np.clip(sums.values() / sides, 0, 1), 0)
+            result = numbers.astype(np.float32)
+        else:
+            whole = np.zeros(sides.shape, np.int64)
+            part = Sums(sums.base[fine], sums.extra[fine], sums.offset[fine], sums.sign[fine])
+            whole[fine] = thousandths(part, sides[fine], self._layout.rounding)
+            result = np.clip(whole, 0, 1000).astype(np.int16)
+        low, high = np.minimum(result[:, :2], result[:, 2:]), np.maximum(result[:, :2], result[:, 2:])
+        return np.concatenate([low, high], axis=1)
+
+    def _framed(self, batch: Batch, boxes: Ragged, numbers: Numbers, keep: Mask) -> Batch:
+        lengths: Int64s = per_record(boxes.lengths, keep)
+        columns = [nest(box_array(numbers[keep]), lengths, boxes.present).alias(BOXES)]
+        if not keep.all():
+            columns += [
+                Ragged.of(batch.frame[name]).of_elements(keep).nested().alias(name)
+                for name in (WORDS, LABELS, INDEX)
+                if name in batch.frame.columns
+            ]
+        return batch.with_frame(batch.frame.with_columns(columns))
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """Boxes of a batch while they are judged: float64 [n, 4] from the page's top-left corner, in the page's unit."""
+
+    batch: Batch
+    ragged: Ragged
+    index: Int64s
+    boxes: Float64s
+    sides: Float64s
+    usable: Mask
+
+    def report(self, reason: Reason, policy: Policy, hit: Mask, findings: Findings) -> None:
+        """One rule's hits, with the boxes as written."""
+        if not hit.any():
+            return
+        hits = shown_hits(self.ragged.owner, hit)
+        page = [f"{side[0]:g} × {side[1]:g}" for side in self.sides[hits].tolist()]
+        findings.add(
+            reason, policy, BOXES, self.batch.ids[self.ragged.owner[hits]],
+            paths=indexed(self.index[hits]), found=_shown(self.ragged.values, hits),
+            expected=page if reason is Reason.BBOX_OUT_OF_PAGE else "",
+        )  # fmt: skip
+
+
+def _shown(boxes: pl.Series, hits: Int64s) -> list[str]:
+    """Boxes as written, for findings."""
+    shown = []
+    for box in boxes[pl.Series(hits)].to_list():
+        numbers = ["null" if number is None else f"{number:g}" for number in (box or [])[:8]]
+        shown.append("[" + ", ".join(numbers) + ("" if len(box or []) <= 8 else ", …") + "]")
+    return shown

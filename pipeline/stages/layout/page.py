@@ -1,0 +1,134 @@
+"""The page each box stands on: its unit, its sides in that unit, and where its top-left corner is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from pipeline.batch import Batch, Findings, Mask
+from pipeline.errors import SchemaError
+from pipeline.reasons import Policy, Reason
+from pipeline.schema.layout import BoxUnit, Layout, UnitField
+
+Float64s = npt.NDArray[np.float64]
+
+WIDTH, HEIGHT, PAGE_BOX, UNIT = "@page_width", "@page_height", "@page_box", "@unit"
+
+SHARES: dict[BoxUnit, float] = {"ratio": 1.0, "percent": 100.0, "norm1000": 1000.0}
+"""Units that are shares of the page: the length of a side in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """The pages of a batch.
+
+    Attributes:
+        units: name of each page's unit, "" where it is not known.
+        sides: float64 [records, 2], width and height in that unit; 1 where they are not known.
+        corners: float64 [records, 2], top-left corner of the page box (its lower-left under a bottom-left origin).
+        stated: float64 [records, 2], width and height as stated, NaN where they are not.
+        usable: bool [records], whether boxes can be placed.
+    """
+
+    units: npt.NDArray[np.str_]
+    sides: Float64s
+    corners: Float64s
+    stated: Float64s
+    usable: Mask
+
+
+def check(layout: Layout) -> None:
+    """Whether boxes of the declared unit can be placed at all.
+
+    Raises:
+        SchemaError: the page's size is needed and not declared.
+    """
+    unit, page = layout.boxes.unit, layout.page
+    units = set(unit.values.values()) if isinstance(unit, UnitField) else {unit}
+    has_size = page.box is not None or (page.width is not None and page.height is not None)
+    turned = layout.boxes.order == "rotated_xywh"
+    if not has_size and (turned or not units <= set(SHARES)):
+        raise SchemaError(
+            "the page's size is needed to place its boxes",
+            where="layout: page",
+            found="rotated boxes" if turned else f"boxes in {', '.join(sorted(units - set(SHARES)))}",
+            expected="`width` and `height`, or `box`",
+            remedy="name the fields of the page's size, or give them as numbers",
+        )
+    if turned and layout.boxes.origin == "bottom_left":
+        raise SchemaError(
+            "rotated boxes are read with the origin at the top left only",
+            where="layout: boxes", found="origin: bottom_left", expected="origin: top_left",
+        )  # fmt: skip
+
+
+def pages(batch: Batch, layout: Layout, findings: Findings) -> Pages:
+    """Read units and sizes; what cannot be is found."""
+    units = _units(batch, layout, findings)
+    stated, corners, sound = _sizes(batch, layout, findings)
+    sides = np.ones((len(batch), 2))
+    measured = ~np.isin(units, ["", *SHARES])
+    for share, side in SHARES.items():
+        sides[units == share] = side
+    placed = measured & sound & np.isfinite(stated).all(axis=1)
+    sides[placed] = stated[placed]
+    corners[~measured] = 0.0  # shares are of the page box already
+    usable = (units != "") & sound & (placed | ~measured)
+    return Pages(units, sides, corners, stated, usable)
+
+
+def _units(batch: Batch, layout: Layout, findings: Findings) -> npt.NDArray[np.str_]:
+    unit = layout.boxes.unit
+    if not isinstance(unit, UnitField):
+        return np.full(len(batch), unit, dtype="<U8")
+    written = batch.frame[UNIT]
+    known = written.replace_strict(list(unit.values), list(unit.values.values()), default=None)
+    unknown = (known.is_null() & written.is_not_null()).to_numpy()
+    findings.add(
+        Reason.VALUE_NOT_ALLOWED, Policy.QUARANTINE, UNIT, batch.ids[unknown],
+        found=written.filter(pl.Series(unknown)).str.slice(0, 40).to_list(), expected=", ".join(unit.values),
+    )  # fmt: skip
+    return np.asarray(known.fill_null("").to_list(), dtype="<U8")
+
+
+def _sizes(batch: Batch, layout: Layout, findings: Findings) -> tuple[Float64s, Float64s, Mask]:
+    """Stated sizes, corners, and whether what is stated can be. A null is found by the cast already."""
+    stated, corners, read = _of_box(batch) if layout.page.box is not None else _of_sides(batch, layout)
+    named = [layout.page.box] * 2 if layout.page.box is not None else [layout.page.width, layout.page.height]
+    with np.errstate(invalid="ignore"):
+        fine = np.isfinite(stated) & (stated > 0)
+    fine[:, [name is None for name in named]] = True
+    bad = read & ~fine.all(axis=1)
+    findings.add(
+        Reason.PAGE_SIZE_INVALID, Policy.QUARANTINE, WIDTH if layout.page.box is None else PAGE_BOX, batch.ids[bad],
+        found=[f"{width:g} × {height:g}" for width, height in stated[bad].tolist()],
+    )  # fmt: skip
+    return stated, corners, read & ~bad
+
+
+def _of_sides(batch: Batch, layout: Layout) -> tuple[Float64s, Float64s, Mask]:
+    """Sizes from the fields or numbers of ``width`` and ``height``."""
+    n, page = len(batch), layout.page
+    stated, read = np.full((n, 2), np.nan), np.ones(n, bool)
+    for axis, (column, given) in enumerate(((WIDTH, page.width), (HEIGHT, page.height))):
+        if isinstance(given, str):
+            stated[:, axis] = batch.frame[column].fill_null(np.nan).to_numpy()
+            read &= batch.frame[column].is_not_null().to_numpy()
+        elif given is not None:
+            stated[:, axis] = given
+    return stated, np.zeros((n, 2)), read
+
+
+def _of_box(batch: Batch) -> tuple[Float64s, Float64s, Mask]:
+    """Sizes and corners from the page box [x0, y0, x1, y1]."""
+    lists = batch.frame[PAGE_BOX]
+    four = (lists.list.len() == 4).fill_null(False)
+    box = np.full((len(batch), 4), np.nan)
+    numbers = lists.filter(four).explode(empty_as_null=False, keep_nulls=False)
+    box[four.to_numpy()] = numbers.fill_null(np.nan).to_numpy().reshape(-1, 4)
+    with np.errstate(invalid="ignore", over="ignore"):
+        stated = box[:, 2:] - box[:, :2]
+    return stated, np.nan_to_num(box[:, :2]), lists.is_not_null().to_numpy()

@@ -1,0 +1,51 @@
+"""Documents: the stages over records, and the encoder that makes windows of tokens of them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from pipeline.batch import EncodeStage, RecordStage
+from pipeline.shards import arrow
+from pipeline.stages.context import Context
+from pipeline.stages.layout.boxes import BoxStage
+from pipeline.stages.layout.encode import Encode
+from pipeline.stages.layout.image import ImageStage, image_spec
+from pipeline.stages.layout.labels import LabelStage
+from pipeline.stages.layout.words import WordStage
+
+
+def record_stages(context: Context) -> list[RecordStage]:
+    """Words, boxes, labels, images: in this order, because a dropped word takes its box and label along."""
+    layout = context.schema.layout
+    assert layout is not None  # noqa: S101 - the model proves it
+    stages: list[RecordStage] = [WordStage(context), BoxStage(context)]
+    if layout.labels is not None:
+        stages.append(LabelStage(context))
+    if layout.image is not None:
+        stages.append(ImageStage(context))
+    return stages
+
+
+def encoder(context: Context) -> EncodeStage:
+    """The stage that makes samples."""
+    return Encode(context)
+
+
+def shard_schema(context: Context) -> pa.Schema:
+    """Arrow schema of the samples."""
+    schema = context.schema
+    assert schema.layout is not None  # noqa: S101 - the model proves it
+    return arrow.layout(
+        context.columns,
+        float_boxes=context.limits is not None and context.limits.float_boxes,
+        labels=schema.layout.labels is not None,
+        image=schema.layout.image is not None,
+        record=schema.output.keep_record,
+    )
+
+
+def pages_schema(context: Context) -> pa.Schema | None:
+    """Arrow schema of the page images, None where the schema reads none."""
+    layout = context.schema.layout
+    assert layout is not None  # noqa: S101 - the model proves it
+    return arrow.pages(image_spec(context).side) if layout.image is not None else None
