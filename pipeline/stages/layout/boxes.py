@@ -10,20 +10,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from pipeline.batch import Batch, Findings, Int64s, Mask
 from pipeline.reasons import Policy, Reason
 from pipeline.schema.layout import Layout
 from pipeline.stages.context import Context
-from pipeline.stages.layout.corners import Corners, corners, expected_arity, wrong_arity
+from pipeline.stages.layout.corners import Corners
 from pipeline.stages.layout.edges import Overhang, overhang
 from pipeline.stages.layout.geometry import shape_of, suspicions
 from pipeline.stages.layout.label_names import LabelNames, orphaned
 from pipeline.stages.layout.page import Float64s, Pages, check, pages
-from pipeline.stages.layout.ragged import Ragged, box_array, indexed, nest, per_record, shown_hits
+from pipeline.stages.layout.ragged import Ragged, box_array, nest, per_record, shown_hits
 from pipeline.stages.layout.scale import Sums, thousandths
 from pipeline.stages.layout.words import BOXES, INDEX, LABELS, WORDS, label_ids
+from pipeline.stages.layout.written import WrittenBoxes, read_corners
 
 Numbers = npt.NDArray[np.int16] | npt.NDArray[np.float32]
 
@@ -49,60 +49,31 @@ class BoxStage:
     def __call__(self, batch: Batch) -> tuple[Batch, Findings]:
         findings = Findings()
         page = pages(batch, self._layout, findings)
-        boxes = Ragged.of(batch.frame[BOXES])
-        index = batch.frame[INDEX].explode(empty_as_null=False, keep_nulls=False).to_numpy()
-        written, usable = self._read(batch, boxes, index, page, findings)
-        sums, sides = self._placed(written, boxes, page)
-        judged = _Judged(batch, boxes, index, sums.values(), sides, usable & page.usable[boxes.owner])
+        boxes = WrittenBoxes.of(batch)
+        corners, usable = read_corners(boxes, self._layout.boxes.order, page, findings)
+        sums, sides = self._placed(corners, boxes.lists.owner, page)
+        judged = _Judged(boxes, sums.values(), sides, usable & page.usable[boxes.lists.owner])
         ordered = self._inverted(judged, findings)
         keep = self._areas(judged, ordered, findings)
-        hang = overhang(ordered, sides, self._tolerance(boxes, page, sides), judged.usable & keep)
+        hang = overhang(ordered, sides, self._tolerance(boxes.lists.owner, page, sides), judged.usable & keep)
         self._edges(judged, hang, findings)
         if self._layout.geometry == "judge":
             self._geometry(judged, keep, page, hang, findings)
         numbers = self._normalized(sums, sides, judged)
-        return self._framed(batch, boxes, numbers, keep), findings
+        return self._framed(batch, boxes.lists, numbers, keep), findings
 
-    def _read(self, batch: Batch, boxes: Ragged, page: Pages, findings: Findings) -> tuple[Corners, Mask]:
-        """Corners as written, and which boxes have any."""
-        counts = boxes.values.list.len().fill_null(0).cast(pl.Int64).to_numpy()
-        numbers = boxes.values.explode(empty_as_null=False, keep_nulls=False).cast(pl.Float64)
-        flat = numbers.fill_null(np.nan).to_numpy()
-        order = self._layout.boxes.order
-        short = wrong_arity(order, counts)
-        if short.any():
-            hits = shown_hits(boxes.owner, short)
-            findings.add(
-                Reason.BBOX_ARITY, Policy.QUARANTINE, BOXES, batch.ids[boxes.owner[hits]],
-                paths=indexed(index[hits]), found=[str(n) for n in counts[hits].tolist()],
-                expected=expected_arity(order),
-            )  # fmt: skip
-        finite = np.isfinite(flat)
-        broken = np.zeros(len(counts), bool)
-        if not finite.all():
-            broken = per_record(counts, ~finite) > 0
-            hits = shown_hits(boxes.owner, broken)
-            findings.add(
-                Reason.BBOX_NOT_FINITE, Policy.QUARANTINE, BOXES, batch.ids[boxes.owner[hits]],
-                paths=indexed(index[hits]), found=_shown(boxes.values, hits),
-            )  # fmt: skip
-        usable = ~short & ~broken
-        with np.errstate(divide="ignore", invalid="ignore"):
-            unit = np.where(np.isfinite(page.stated), page.stated, 1.0) / page.sides
-            aspect = (unit[:, 1] / unit[:, 0])[boxes.owner]
-        return corners(order, flat, counts, usable, aspect), usable
-
-    def _placed(self, written: Corners, boxes: Ragged, page: Pages) -> tuple[Sums, Float64s]:
+    def _placed(self, written: Corners, owner: Int64s, page: Pages) -> tuple[Sums, Float64s]:
         """Coordinates from the page's top-left corner, as exact sums; and each box's sides [n, 4]."""
-        sides = page.sides[boxes.owner][:, [0, 1, 0, 1]]
-        corner = page.corners[boxes.owner][:, [0, 1, 0, 1]]
-        base, extra, sign, offset = written.base, written.extra, np.ones_like(sides), -corner
+        sides = page.sides[owner][:, [0, 1, 0, 1]]
+        left, top, far = page.left[owner], page.top[owner], page.far[owner]
+        base, extra, sign = written.base, written.extra, np.ones_like(sides)
+        offset = -np.stack([left, top, left, top], axis=1)
         if self._layout.boxes.origin == "bottom_left":
             # The upper edge is the larger y: y0 and y1 change places, and count from the page's top.
             flipped = [0, 3, 2, 1]
             base, extra = base[:, flipped], extra[:, flipped]
             sign[:, 1::2] = -1.0
-            offset = np.stack([-corner[:, 0], corner[:, 1] + sides[:, 1]] * 2, axis=1)
+            offset = np.stack([-left, far, -left, far], axis=1)
         return Sums(base, extra, offset, sign), sides
 
     def _inverted(self, judged: _Judged, findings: Findings) -> Float64s:
@@ -126,16 +97,16 @@ class BoxStage:
             judged.report(Reason.BBOX_ZERO_AREA, policy, flat, findings)
             return keep
         keep = ~flat
-        batch, lengths = judged.batch, judged.ragged.lengths
+        batch, lengths = judged.written.batch, judged.lists.lengths
         ids = label_ids(batch.frame, self._names)
-        broken = orphaned(self._names, ids, lengths, keep)[judged.ragged.owner]
+        broken = orphaned(self._names, ids, lengths, keep)[judged.lists.owner]
         judged.report(Reason.BBOX_ZERO_AREA, policy, flat & ~broken, findings)
         judged.report(Reason.BBOX_ZERO_AREA, Policy.QUARANTINE, flat & broken, findings)
         empty = (lengths > 0) & (per_record(lengths, keep) == 0)
         findings.add(Reason.DOC_EMPTY, Policy.QUARANTINE, WORDS, batch.ids[empty])
         return keep
 
-    def _tolerance(self, boxes: Ragged, page: Pages, sides: Float64s) -> Float64s:
+    def _tolerance(self, owner: Int64s, page: Pages, sides: Float64s) -> Float64s:
         """How far a coordinate may lie beyond the page, in the unit of its box: [n, 4].
 
         Pixels under points, inches and thousandths count in that unit; under ratio and percent they are shares of
@@ -146,7 +117,7 @@ class BoxStage:
             share = np.isin(page.units, ["ratio", "percent"])[:, None]
             stated = np.where(np.isfinite(page.stated), page.stated, np.inf)
             pixels = np.where(share, clip.pixels * page.sides / stated, clip.pixels)
-            out = np.maximum(out, pixels[boxes.owner][:, [0, 1, 0, 1]])
+            out = np.maximum(out, pixels[owner][:, [0, 1, 0, 1]])
         return out
 
     def _edges(self, judged: _Judged, hang: Overhang, findings: Findings) -> None:
@@ -156,12 +127,12 @@ class BoxStage:
 
     def _geometry(self, judged: _Judged, keep: Mask, page: Pages, hang: Overhang, findings: Findings) -> None:
         """Judge pages all of whose boxes could be read."""
-        lengths = judged.ragged.lengths
+        lengths = judged.lists.lengths
         whole = (per_record(lengths, judged.usable) == lengths) & (per_record(lengths, keep) > 0)
         records = np.flatnonzero(whole)
         if not len(records):
             return
-        use = whole[judged.ragged.owner] & keep
+        use = whole[judged.lists.owner] & keep
         kept = per_record(lengths, keep)[records]
         beyond = per_record(lengths, hang.beyond)[records]
         order = self._layout.boxes.order if self._layout.boxes.origin == "top_left" else ""
@@ -171,7 +142,7 @@ class BoxStage:
             found = [s for s in found if not shape.inverted_y[s.page] and not shape.inverted_x[s.page]]
         findings.add(
             Reason.BBOX_UNIT_SUSPECT, self.context.schema.policy(Reason.BBOX_UNIT_SUSPECT), BOXES,
-            judged.batch.ids[records[np.array([s.page for s in found], np.int64)]],
+            judged.written.batch.ids[records[np.array([s.page for s in found], np.int64)]],
             found=[s.found for s in found], expected=[s.expected for s in found],
         )  # fmt: skip
 
@@ -206,30 +177,20 @@ class BoxStage:
 class _Judged:
     """Boxes of a batch while they are judged: float64 [n, 4] from the page's top-left corner, in the page's unit."""
 
-    batch: Batch
-    ragged: Ragged
-    index: Int64s
+    written: WrittenBoxes
     boxes: Float64s
     sides: Float64s
     usable: Mask
+
+    @property
+    def lists(self) -> Ragged:
+        return self.written.lists
 
     def report(self, reason: Reason, policy: Policy, hit: Mask, findings: Findings) -> None:
         """One rule's hits, with the boxes as written."""
         if not hit.any():
             return
-        hits = shown_hits(self.ragged.owner, hit)
+        hits = shown_hits(self.lists.owner, hit)
         page = [f"{side[0]:g} × {side[1]:g}" for side in self.sides[hits].tolist()]
-        findings.add(
-            reason, policy, BOXES, self.batch.ids[self.ragged.owner[hits]],
-            paths=indexed(self.index[hits]), found=_shown(self.ragged.values, hits),
-            expected=page if reason is Reason.BBOX_OUT_OF_PAGE else "",
-        )  # fmt: skip
-
-
-def _shown(boxes: pl.Series, hits: Int64s) -> list[str]:
-    """Boxes as written, for findings."""
-    shown = []
-    for box in boxes[pl.Series(hits)].to_list():
-        numbers = ["null" if number is None else f"{number:g}" for number in (box or [])[:8]]
-        shown.append("[" + ", ".join(numbers) + ("" if len(box or []) <= 8 else ", …") + "]")
-    return shown
+        expected = page if reason is Reason.BBOX_OUT_OF_PAGE else ""
+        self.written.report(reason, policy, hits, self.written.shown(hits), expected, findings)

@@ -29,10 +29,10 @@ FEWEST = 3
 class Shape:
     """What the judges know of each page; float64 or int64 [pages].
 
-    ``beyond`` counts boxes beyond the page by more than the tolerance; ``left, top, right, bottom`` bound all boxes, as read but origin and page corner applied; ``height`` is the
-    median height of a box; ``upward, downward`` count the steps from word to word that move to another line;
-    ``inverted_x, inverted_y`` count boxes; ``as_corners`` counts xywh boxes that would be sound as xyxy, and
-    ``as_sizes`` xyxy boxes that would fit the page as xywh.
+    ``beyond`` counts boxes beyond the page by more than the tolerance; ``left, top, right, bottom`` bound all boxes,
+    from the page's top-left corner; ``height`` is the median height of a box; ``upward, downward`` count the steps
+    from word to word that move to another line; ``inverted_x, inverted_y`` count boxes; ``as_corners`` counts xywh
+    boxes that would be sound as xyxy, and ``as_sizes`` xyxy boxes that would fit the page as xywh.
     """
 
     count: Int64s

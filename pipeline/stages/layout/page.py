@@ -28,16 +28,27 @@ class Pages:
     Attributes:
         units: name of each page's unit, "" where it is not known.
         sides: float64 [records, 2], width and height in that unit; 1 where they are not known.
-        corners: float64 [records, 2], top-left corner of the page box (its lower-left under a bottom-left origin).
+        left, top, far: float64 [records], the page box's x0, y0 and y1 as written; 0, 0 and the page's height where
+            there is none.
         stated: float64 [records, 2], width and height as stated, NaN where they are not.
         usable: bool [records], whether boxes can be placed.
     """
 
     units: npt.NDArray[np.str_]
     sides: Float64s
-    corners: Float64s
+    left: Float64s
+    top: Float64s
+    far: Float64s
     stated: Float64s
     usable: Mask
+
+    @property
+    def aspect(self) -> Float64s:
+        """float64 [records], length of one unit of y over one unit of x; 1 where the size is not stated."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            unit = np.where(np.isfinite(self.stated), self.stated, 1.0) / self.sides
+            ratio: Float64s = unit[:, 1] / unit[:, 0]
+        return ratio
 
 
 def check(layout: Layout) -> None:
@@ -68,16 +79,17 @@ def check(layout: Layout) -> None:
 def pages(batch: Batch, layout: Layout, findings: Findings) -> Pages:
     """Read units and sizes; what cannot be is found."""
     units = _units(batch, layout, findings)
-    stated, corners, sound = _sizes(batch, layout, findings)
+    stated, box, sound = _sizes(batch, layout, findings)
     sides = np.ones((len(batch), 2))
     measured = ~np.isin(units, ["", *SHARES])
     for share, side in SHARES.items():
         sides[units == share] = side
     placed = measured & sound & np.isfinite(stated).all(axis=1)
     sides[placed] = stated[placed]
-    corners[~measured] = 0.0  # shares are of the page box already
     usable = (units != "") & sound & (placed | ~measured)
-    return Pages(units, sides, corners, stated, usable)
+    corner = np.where(measured[:, None], box[:, :2], 0.0)  # shares are of the page box already
+    far = np.where(measured, box[:, 3], sides[:, 1])
+    return Pages(units, sides, corner[:, 0], corner[:, 1], far, stated, usable)
 
 
 def _units(batch: Batch, layout: Layout, findings: Findings) -> npt.NDArray[np.str_]:
@@ -95,8 +107,8 @@ def _units(batch: Batch, layout: Layout, findings: Findings) -> npt.NDArray[np.s
 
 
 def _sizes(batch: Batch, layout: Layout, findings: Findings) -> tuple[Float64s, Float64s, Mask]:
-    """Stated sizes, corners, and whether what is stated can be. A null is found by the cast already."""
-    stated, corners, read = _of_box(batch) if layout.page.box is not None else _of_sides(batch, layout)
+    """Stated sizes, page boxes, and whether what is stated can be. A null is found by the cast already."""
+    stated, box, read = _of_box(batch) if layout.page.box is not None else _of_sides(batch, layout)
     named = [layout.page.box] * 2 if layout.page.box is not None else [layout.page.width, layout.page.height]
     with np.errstate(invalid="ignore"):
         fine = np.isfinite(stated) & (stated > 0)
@@ -106,7 +118,7 @@ def _sizes(batch: Batch, layout: Layout, findings: Findings) -> tuple[Float64s, 
         Reason.PAGE_SIZE_INVALID, Policy.QUARANTINE, WIDTH if layout.page.box is None else PAGE_BOX, batch.ids[bad],
         found=[f"{width:g} × {height:g}" for width, height in stated[bad].tolist()],
     )  # fmt: skip
-    return stated, corners, read & ~bad
+    return stated, box, read & ~bad
 
 
 def _of_sides(batch: Batch, layout: Layout) -> tuple[Float64s, Float64s, Mask]:
@@ -119,16 +131,17 @@ def _of_sides(batch: Batch, layout: Layout) -> tuple[Float64s, Float64s, Mask]:
             read &= batch.frame[column].is_not_null().to_numpy()
         elif given is not None:
             stated[:, axis] = given
-    return stated, np.zeros((n, 2)), read
+    return stated, np.nan_to_num(np.concatenate([np.zeros((n, 2)), stated], axis=1)), read
 
 
 def _of_box(batch: Batch) -> tuple[Float64s, Float64s, Mask]:
-    """Sizes and corners from the page box [x0, y0, x1, y1]."""
+    """Sizes from the page box [x0, y0, x1, y1]; a difference is rounded to nine decimals, so that it is the one of
+    the decimals as written."""
     lists = batch.frame[PAGE_BOX]
     four = (lists.list.len() == 4).fill_null(False)
     box = np.full((len(batch), 4), np.nan)
     numbers = lists.filter(four).explode(empty_as_null=False, keep_nulls=False)
     box[four.to_numpy()] = numbers.fill_null(np.nan).to_numpy().reshape(-1, 4)
     with np.errstate(invalid="ignore", over="ignore"):
-        stated = box[:, 2:] - box[:, :2]
-    return stated, np.nan_to_num(box[:, :2]), lists.is_not_null().to_numpy()
+        stated = np.round(box[:, 2:] - box[:, :2], 9)
+    return stated, np.nan_to_num(box), lists.is_not_null().to_numpy()
