@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import typer
 
-from pipeline.cli import plan, quarantine, reasons, run, schema
+from pipeline.cli import plan, quarantine, reasons, run, schema, verify
 from pipeline.errors import CleanroomError
 from pipeline.exits import Exit
 
@@ -26,6 +26,9 @@ app = typer.Typer(
 )
 app.command("run")(run.run_command)
 app.command("plan")(plan.plan_command)
+app.command("verify")(verify.verify_command)
+app.command("keygen")(verify.keygen_command)
+app.command("sign")(verify.sign_command)
 app.add_typer(schema.app, name="schema")
 app.add_typer(quarantine.app, name="quarantine")
 app.command("reasons")(reasons.reasons_command)
