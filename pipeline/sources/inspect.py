@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.reasons import Reason
 from pipeline.sources.fault import fault
-from pipeline.sources.partition import Inspection
+from pipeline.sources.partition import Inspection, reader
 
 if TYPE_CHECKING:
     from pipeline.fields import Field
@@ -23,28 +23,11 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
     limit = schema.read.limits.file_mb
     if claim.bytes > limit * 2**20:
         raise fault(Reason.FILE_LIMIT, claim.source, f"{-(-claim.bytes // 2**20)} MB", f"{limit} MB")
-    match claim.format:
-        case "csv" | "tsv" | "lines":
-            from pipeline.sources import csv
-
-            return csv.inspect(claim, schema, fields)
-        case "jsonl":
-            from pipeline.sources import jsonl
-
-            return jsonl.inspect(claim, schema, fields)
-        case "json":
-            from pipeline.sources import json_document
-
-            return json_document.inspect(claim, schema, fields)
-        case "excel":
-            from pipeline.sources import excel
-
-            return excel.inspect(claim, schema, fields)
-        case "parquet" | "arrow":
-            from pipeline.sources import columnar
-
-            return columnar.inspect(claim, schema, fields)
-        case _:
-            raise fault(
-                Reason.FILE_UNREADABLE, claim.source, f"the format {claim.format!r}", "a known format"
-            )
+    delimited = claim.format in ("csv", "tsv")
+    name = "lines" if delimited and schema.read.line_format is not None else claim.format
+    try:
+        return reader(name, claim.source).inspect(claim, schema, fields)
+    except OSError as error:
+        raise fault(
+            Reason.FILE_UNREADABLE, claim.source, error.strerror or type(error).__name__, name
+        ) from None

@@ -6,11 +6,20 @@ Plain data (text, numbers, tuples): it travels to worker processes and into memo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
 
 from pipeline.batch import Batch, Findings
-from pipeline.sources.fault import FileNote
+from pipeline.reasons import Reason
+from pipeline.sources.fault import FileNote, fault
+
+if TYPE_CHECKING:
+    from pipeline.fields import Field
+    from pipeline.schema.model import Schema
+    from pipeline.sources.discover import Claim
 
 RANGE_BYTES = 64 * 2**20
 """Large text files are split into ranges of this size. A constant: ranges, and so shards, are the same on any
@@ -77,3 +86,31 @@ class Reading:
 
     def __iter__(self) -> Iterator[tuple[Batch, Findings]]:
         return self._batches
+
+
+class Reader(Protocol):
+    """What the module of each format offers."""
+
+    def inspect(self, claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection: ...
+
+    def read(self, partition: Partition, path: Path, schema: Schema, fields: Sequence[Field]) -> Reading: ...
+
+
+READERS = {
+    "csv": "csv",
+    "tsv": "csv",
+    "lines": "lines",
+    "jsonl": "jsonl",
+    "json": "json_document",
+    "excel": "excel",
+    "parquet": "columnar",
+    "arrow": "columnar",
+}
+"""Module of each format."""
+
+
+def reader(format_: str, source: str) -> Reader:
+    """The reader of a format, imported when it is first needed."""
+    if format_ not in READERS:
+        raise fault(Reason.FILE_UNREADABLE, source, f"the format {format_!r}", ", ".join(READERS))
+    return cast("Reader", import_module(f"pipeline.sources.{READERS[format_]}"))

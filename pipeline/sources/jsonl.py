@@ -1,0 +1,94 @@
+"""JSON Lines: one JSON value a line. The reader splits lines; what a line holds is judged by the cast stage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.batch import Batch, Findings
+from pipeline.reasons import Reason
+from pipeline.sources.blocks import Block, blocks
+from pipeline.sources.encoding import Encoding, marked, prove, text
+from pipeline.sources.fault import FileNote
+from pipeline.sources.packing import packed
+from pipeline.sources.partition import Inspection, Partition, Reading
+from pipeline.sources.quotes import Borders, breaks_of
+
+if TYPE_CHECKING:
+    from pipeline.fields import Field
+    from pipeline.schema.model import Schema
+    from pipeline.sources.discover import Claim
+
+
+def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection:
+    """Prove the encoding and cut a large file into ranges of whole lines.
+
+    JSON is UTF-8: without a mark and without declared encodings, a line that is not UTF-8 is that line's own fault.
+    """
+    from pipeline.sources.ranges import ranges
+
+    with claim.path.open("rb") as file:
+        encoding = marked(file.read(4))
+    if schema.read.encodings or (encoding is not None and encoding.codec != "utf-8"):
+        encoding = prove(claim.path, claim.source, schema.read.encodings)
+    encoding = encoding or Encoding("utf-8")
+    if claim.bytes <= encoding.mark:
+        return Inspection(
+            (), (FileNote(Reason.FILE_EMPTY, claim.source, "no text", "one JSON object a line"),)
+        )
+    start = encoding.mark if encoding.codec == "utf-8" else 0
+    partition = Partition(claim.source, claim.schema_index, "jsonl", start=start, encoding=encoding.codec)
+    return Inspection(ranges(claim, schema, partition, lines_of))
+
+
+def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Field]) -> Reading:
+    """Batches of raw lines, each with its line break; blank lines are dropped and counted."""
+    limit = schema.read.limits.record_mb * 2**20
+
+    def batches(dropped: Counter[str]) -> Iterator[tuple[Batch, Findings]]:
+        found = blocks(text(path, partition), lines_of, line=partition.first_row, limit=limit)
+        return packed(_piece(block, partition, schema, limit, dropped) for block in found)
+
+    return Reading(batches)
+
+
+def lines_of(data: bytes, final: bool) -> Borders:
+    """Every line break is a border."""
+    breaks = breaks_of(np.frombuffer(data, np.uint8), final)
+    if final and data and (not len(breaks) or breaks[-1] < len(data)):
+        breaks = np.append(breaks, len(data))
+    return Borders(breaks, breaks, ())
+
+
+def _piece(
+    block: Block, partition: Partition, schema: Schema, limit: int, dropped: Counter[str]
+) -> tuple[Batch, Findings, int]:
+    import polars as pl
+    import pyarrow as pa
+
+    offsets = np.concatenate([[0], block.ends]).astype(np.int32)
+    raw = pa.Array.from_buffers(
+        pa.binary(), len(block.ends), [None, pa.py_buffer(offsets), pa.py_buffer(block.data)]
+    )
+    rows = block.line + np.arange(len(block.ends), dtype=np.int64)
+    array = np.frombuffer(block.data, np.uint8)
+    filled = array[offsets[:-1]] > ord(" ")
+    for place in np.flatnonzero(~filled).tolist():
+        filled[place] = bool(block.data[offsets[place] : offsets[place + 1]].strip())
+    if not filled.all():
+        raw, rows = raw.filter(pa.array(filled)), rows[filled]
+        dropped["blank"] += len(filled) - len(rows)
+    findings, unread = Findings(), None
+    ids = np.arange(len(rows), dtype=np.int64)
+    if block.oversized:
+        unread = np.ones(1, bool)
+        policy = schema.policy(Reason.LINE_TOO_LONG)
+        findings.add(
+            Reason.LINE_TOO_LONG, policy, "", ids, found=str(block.oversized), expected=str(limit)
+        )  # fmt: skip
+    batch = Batch(partition.source, None, ids, rows, pl.DataFrame(), raw=raw, unread=unread)
+    return batch, findings, len(block.data)

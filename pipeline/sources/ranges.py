@@ -1,0 +1,44 @@
+"""Ranges: a large text file is cut on record borders, so that its parts can be read side by side.
+
+The cuts depend on the bytes alone (``RANGE_BYTES``). The pass that finds them also counts lines, so that each range
+knows the physical line it starts at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pipeline.sources.blocks import Scan, blocks
+from pipeline.sources.encoding import text
+from pipeline.sources.partition import RANGE_BYTES, Partition
+
+if TYPE_CHECKING:
+    from pipeline.schema.model import Schema
+    from pipeline.sources.discover import Claim
+
+
+def ranges(
+    claim: Claim, schema: Schema, partition: Partition, scan: Scan, size: int = RANGE_BYTES
+) -> tuple[Partition, ...]:
+    """The partition cut into ranges of at least ``size`` bytes, in order.
+
+    It stays whole when it is small, transcoded (its borders are no byte offsets of the file), or grouped (a group
+    may not be cut).
+    """
+    if (
+        partition.encoding != "utf-8"
+        or schema.read.group_by is not None
+        or claim.bytes - partition.start < size + size // 2
+    ):
+        return (partition,)
+    limit = schema.read.limits.record_mb * 2**20
+    parts: list[Partition] = []
+    start, line = partition.start, partition.first_row
+    for block in blocks(text(claim.path, partition), scan, line=partition.first_row, limit=limit):
+        here = partition.start + block.offset
+        if here - start >= size and claim.bytes - here >= size // 2:
+            parts.append(replace(partition, order=len(parts), start=start, end=here, first_row=line))
+            start, line = here, block.line
+    parts.append(replace(partition, order=len(parts), start=start, first_row=line))
+    return tuple(parts)
