@@ -15,11 +15,16 @@ import numpy as np
 
 from pipeline.errors import TokenizerError
 from pipeline.models.affixes import affixes
-from pipeline.models.engine import Int32s, Int64s, Reference
+from pipeline.models.engine import Engine, Int32s, Int64s, Reference
+from pipeline.models.fast import choose
 from pipeline.models.fingerprint import canonical_digest, probe_digest
-from pipeline.models.tokenizer_files import ROLES, TokenizerFiles, read_folder
+from pipeline.models.token_bytes import byte_places, bytes_of_characters, character_spans, token_bytes
+from pipeline.models.tokenizer_files import ROLES, TokenizerFiles, alter, marks_first, read_folder
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from pipeline.models.words import WordMemory
     from pipeline.schema.model import Tokenizer as TokenizerSpec
 
 
@@ -52,11 +57,13 @@ class Tokenizer:
         self.added: dict[str, int] = {t.content: int(i) for i, t in sorted(added.items())}
         self.control: dict[str, int] = {t.content: int(i) for i, t in sorted(added.items()) if t.special}
         self.reference = Reference(self._backend)
+        self._engine: Engine = self.reference
+        self._characters = 0  # encoded so far; -1 once the engine is settled
 
     @cached_property
     def digest(self) -> str:
         """sha256 of its files (``fingerprint.canonical_digest``); taken when first asked for."""
-        return canonical_digest(self._files.state)
+        return canonical_digest({**self._files.state, **self._files.as_written})
 
     @cached_property
     def affixes(self) -> tuple[Int32s, Int32s]:
@@ -68,17 +75,86 @@ class Tokenizer:
         """sha256 of the ids of fixed texts (``fingerprint.probe_digest``)."""
         return probe_digest(self.reference.encode)
 
+    @cached_property
+    def is_control(self) -> npt.NDArray[np.bool_]:
+        """bool [largest id + 1], true for the ids of control tokens."""
+        top = max([self.size - 1, *self.added.values()]) + 1
+        table = np.zeros(top, np.bool_)
+        table[list(self.control.values())] = True
+        return table
+
+    @cached_property
+    def byte_lengths(self) -> Int32s | None:
+        """Bytes of text each token stands for, by id (``token_bytes``); None where tokens do not spell it."""
+        return token_bytes(self._files.state, self.added)
+
+    @cached_property
+    def _words(self) -> WordMemory:
+        from pipeline.models.words import WordMemory
+
+        return WordMemory(self.encode)
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine that encodes now; for the run record."""
+        return self._engine.name
+
     def encode(self, texts: Sequence[str]) -> tuple[Int32s, Int64s]:
         """Ids of all texts one after the other, int32 [sum of lengths]; count of each, int64 [len(texts)]."""
-        return self.reference.encode(texts)
+        if self._characters >= 0:
+            self._characters += sum(map(len, texts))
+            if (engine := choose(self._files.state, self.reference, self._characters)) is not None:
+                self._engine, self._characters = engine, -1
+        return self._engine.encode(texts)
+
+    def encode_bytes(self, texts: Sequence[str]) -> tuple[Int32s, Int64s, Int64s, Int64s]:
+        """As ``encode``; then, for each id, the first and one past the last byte (UTF-8) within its own text."""
+        table = self.byte_lengths
+        if table is None:
+            ids, lengths, starts, ends = self.reference.offsets(texts)
+            odd = np.arange(len(texts))
+        else:
+            ids, lengths = self.encode(texts)
+            starts, ends, sums = byte_places(ids, lengths, table)
+            sizes = np.fromiter(
+                (len(t) if t.isascii() else len(t.encode()) for t in texts), np.int64, len(texts)
+            )
+            odd = np.flatnonzero(sums != sizes)
+            if not len(odd):
+                return ids, lengths, starts, ends
+        heads = np.cumsum(lengths) - lengths
+        for i in odd.tolist():
+            place = slice(int(heads[i]), int(heads[i] + lengths[i]))
+            _, _, first, last = self.reference.offsets([texts[i]])
+            starts[place], ends[place] = (bytes_of_characters(texts[i], part) for part in (first, last))
+        return ids, lengths, starts, ends
 
     def encode_offsets(self, texts: Sequence[str]) -> tuple[Int32s, Int64s, Int64s, Int64s]:
         """As ``encode``; then, for each id, the first and one past the last character within its own text."""
-        return self.reference.offsets(texts)
+        if self.byte_lengths is None:
+            return self.reference.offsets(texts)
+        ids, lengths, starts, ends = self.encode_bytes(texts)
+        heads = np.cumsum(lengths) - lengths
+        for i, text in enumerate(texts):
+            if not text.isascii():
+                place = slice(int(heads[i]), int(heads[i] + lengths[i]))
+                starts[place], ends[place] = character_spans(text, starts[place], ends[place])
+        return ids, lengths, starts, ends
 
     def encode_words(self, words: Sequence[str]) -> tuple[Int32s, Int64s]:
-        """Ids of the words of pages, each encoded as one word of a pre-tokenized text."""
-        return self.encode(words)
+        """Ids of the words of pages, each encoded as one word of a pre-tokenized text; ``words`` may be an Arrow
+        array of strings."""
+        return self._words.encode(words)
+
+    def altered(self, *, control: Sequence[str] = (), continuing: bool = False) -> Tokenizer:
+        """The same tokenizer with more control tokens; or one that takes each text as the continuation of another
+        (SentencePiece-style ones put a space before the first piece of a text only)."""
+        return Tokenizer(alter(self._files, frozenset(control), continuing))
+
+    @property
+    def marks_first(self) -> bool:
+        """Whether the first piece of a text is encoded otherwise than one that continues it."""
+        return marks_first(self._files.state)
 
     def decode(self, ids: Sequence[int] | Int32s) -> str:
         """Text of the ids, special tokens included."""

@@ -6,8 +6,9 @@ would apply on top of tokenizer.json when it loads the folder are applied here a
 
 from __future__ import annotations
 
+import copy
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ class TokenizerFiles:
         chat_template: Jinja source, or None.
         add_prefix_space: whether each word is encoded as if a space came before it.
         max_length: ``model_max_length``, None when unset or absurd.
+        as_written: the sections of tokenizer.json that the configuration's settings changed, as they were.
     """
 
     name: str
@@ -42,6 +44,7 @@ class TokenizerFiles:
     chat_template: str | None = None
     add_prefix_space: bool = False
     max_length: int | None = None
+    as_written: dict[str, Any] = field(default_factory=dict)
 
 
 def read_folder(folder: Path, name: str) -> TokenizerFiles:
@@ -86,6 +89,8 @@ def assemble(
     for key, token in (config.get("added_tokens_decoder") or {}).items():
         if isinstance(token, dict) and (text := _token_text(token)):
             added[int(key)] = (text, bool(token.get("special")))
+    sections: tuple[str, ...] = ("pre_tokenizer", "normalizer")
+    as_written = {key: copy.deepcopy(state[key]) for key in sections if key in state}
     _apply_settings(state, config)
     length = config.get("model_max_length")
     return TokenizerFiles(
@@ -97,6 +102,7 @@ def assemble(
         chat_template=template or _template_of(config),
         add_prefix_space=_prefix_space(state),
         max_length=int(length) if isinstance(length, int | float) and 0 < length < 10**9 else None,
+        as_written=as_written,
     )
 
 
@@ -164,8 +170,35 @@ def _apply_settings(state: dict[str, Any], config: dict[str, Any]) -> None:
 
 
 def _prefix_space(state: dict[str, Any]) -> bool:
+    return any(
+        part.get("add_prefix_space") is True
+        for part in _pre_tokenizers(state)
+        if part.get("type") == "ByteLevel"
+    )
+
+
+def marks_first(state: dict[str, Any]) -> bool:
+    """Whether a Metaspace pre-tokenizer marks the first piece of a text only."""
+    return any(part.get("prepend_scheme") == "first" for part in _pre_tokenizers(state))
+
+
+def alter(files: TokenizerFiles, control: frozenset[str], continuing: bool) -> TokenizerFiles:
+    """The same files with more special tokens, or without the mark of the first piece."""
+    state = dict(files.state)
+    if control:
+        state["added_tokens"] = [
+            {**token, "special": True} if token.get("content") in control else token
+            for token in state.get("added_tokens", [])
+        ]
+    if continuing:
+        state["pre_tokenizer"] = copy.deepcopy(state["pre_tokenizer"])
+        for part in _pre_tokenizers(state):
+            if part.get("prepend_scheme") == "first":
+                part["prepend_scheme"] = "never"
+    added = {i: (text, special or text in control) for i, (text, special) in files.added.items()}
+    return replace(files, state=state, added=added)
+
+
+def _pre_tokenizers(state: dict[str, Any]) -> list[dict[str, Any]]:
     before = state.get("pre_tokenizer")
-    if not isinstance(before, dict):
-        return False
-    parts = before.get("pretokenizers", [before])
-    return any(p.get("add_prefix_space") is True for p in parts if p.get("type") == "ByteLevel")
+    return before.get("pretokenizers", [before]) if isinstance(before, dict) else []
