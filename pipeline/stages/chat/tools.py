@@ -1,0 +1,122 @@
+"""Tool calls and their results: every call answered, every answer called for, arguments that are JSON.
+
+Calls are kept as canonical JSON: a list of ``{"id"?, "type": "function", "function": {"name", "arguments"}}`` with
+the arguments as an object, which is what templates expect.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from pipeline.batch import Batch, Findings
+from pipeline.reasons import Reason
+from pipeline.schema.model import Schema
+from pipeline.stages.chat.report import report_turns
+from pipeline.stages.chat.turns import TOOL, Turns
+
+_NO_CALLS = ("", "[]", "null")
+
+
+class InvalidCall(Exception):
+    """A call is not what it should be; the text says how."""
+
+
+def judge_tools(batch: Batch, turns: Turns, schema: Schema, findings: Findings) -> Turns:
+    """Turns with canonical calls; an invalid call, and a call and result that do not match, are findings."""
+    written = turns.frame["tool_calls"].str.strip_chars()
+    calls = written.set(written.is_in(_NO_CALLS).fill_null(False), None)
+    hits = np.flatnonzero(calls.is_not_null().to_numpy())
+    if not len(hits) and not (turns.roles == TOOL).any():
+        return turns if not len(written.drop_nulls()) else _with_calls(turns, calls)
+    problems: dict[int, str] = {}
+    decoded: dict[int, list[dict[str, Any]]] = {}
+    for turn in hits.tolist():
+        try:
+            decoded[turn] = canonical_calls(calls[turn])
+        except InvalidCall as problem:
+            problems[turn] = str(problem)
+    texts = [msgspec.json.encode(decoded[t]).decode() if t in decoded else calls[t] for t in hits.tolist()]
+    if len(hits):
+        calls = calls.scatter(pl.Series(hits), pl.Series(texts, dtype=pl.String))
+    problems |= _unanswered(turns, decoded, set(problems))
+    at = np.array(sorted(problems), np.int64)
+    report_turns(
+        findings, batch, turns, at, Reason.TOOL_CALL_INVALID, schema.policy(Reason.TOOL_CALL_INVALID),
+        [problems[i] for i in at.tolist()], member="tool_calls",
+    )  # fmt: skip
+    return _with_calls(turns, calls)
+
+
+def _with_calls(turns: Turns, calls: pl.Series) -> Turns:
+    from dataclasses import replace
+
+    return replace(turns, frame=turns.frame.with_columns(calls.alias("tool_calls")))
+
+
+def canonical_calls(written: str) -> list[dict[str, Any]]:
+    """The calls of one turn.
+
+    Raises:
+        InvalidCall: no JSON list of calls, a call without a name, or arguments that are no JSON object.
+    """
+    try:
+        calls = msgspec.json.decode(written)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        raise InvalidCall("calls that are no JSON") from None
+    if isinstance(calls, dict):
+        calls = [calls]
+    if not isinstance(calls, list) or not calls:
+        raise InvalidCall("calls that are no list")
+    return [_canonical(call) for call in calls]
+
+
+def _canonical(call: Any) -> dict[str, Any]:
+    if not isinstance(call, dict):
+        raise InvalidCall("a call that is no object")
+    function = call.get("function", call)
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str) or not function["name"]:
+        raise InvalidCall("a call without a function name")
+    arguments = function.get("arguments", {})
+    if isinstance(arguments, str):
+        try:
+            arguments = msgspec.json.decode(arguments)
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            raise InvalidCall("arguments that are no JSON") from None
+    if not isinstance(arguments, dict):
+        raise InvalidCall("arguments that are no JSON object")
+    identity = {"id": call["id"]} if isinstance(call.get("id"), str) else {}
+    return {**identity, "type": "function", "function": {"name": function["name"], "arguments": arguments}}
+
+
+def _unanswered(turns: Turns, decoded: dict[int, list[dict[str, Any]]], broken: set[int]) -> dict[int, str]:
+    """Calls without a result, results without a call, ids that do not match: by turn."""
+    problems: dict[int, str] = {}
+    owner = turns.owner
+    results = np.flatnonzero(turns.roles == TOOL).tolist()
+    ids = turns.frame["tool_call_id"].to_list() if results else []
+    answering: dict[int, list[int]] = {}
+    for turn in results:
+        before = turn - 1
+        while before >= 0 and owner[before] == owner[turn] and turns.roles[before] == TOOL:
+            before -= 1
+        if before in broken:
+            continue
+        if before < 0 or owner[before] != owner[turn] or before not in decoded:
+            problems[turn] = "a result without a call"
+        else:
+            answering.setdefault(before, []).append(turn)
+    for turn, calls in decoded.items():
+        answers = answering.get(turn, [])
+        wanted = [call.get("id") for call in calls]
+        given = [ids[answer] for answer in answers]
+        if not answers:
+            problems[turn] = "a call without a result"
+        elif len(answers) != len(calls):
+            problems[turn] = f"{len(calls)} calls and {len(answers)} results"
+        elif all(wanted) and all(given) and sorted(map(str, wanted)) != sorted(map(str, given)):
+            problems[turn] = "results for other calls"
+    return problems
