@@ -17,13 +17,14 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from pipeline.certificate import budget
+from pipeline.certificate.cache import HashCache
 from pipeline.certificate.folder import PREVIOUS, REFUSED, STAGING
 from pipeline.certificate.receipt import Receipt
 from pipeline.certificate.sign import ENVELOPE, envelope, is_stale
@@ -75,6 +76,8 @@ class CleanFolder:
         self._held = b""
         self._made = False
         self._known: dict[str, list[Receipt]] = {}
+        self._whole: dict[str, bool] = {}
+        self._cache = HashCache(path)
         self._stack = ExitStack()
 
     def __enter__(self) -> CleanFolder:
@@ -100,15 +103,27 @@ class CleanFolder:
         self._stack.close()
 
     def find(self, memo: str) -> tuple[Receipt, ...] | None:
-        """The receipts of a source whose memo key is known and whose shards are all in place, in order."""
+        """The receipts of a source whose memo key is known and whose shards are all in place, in order. A shard that
+        changed since it was last hashed is hashed again: an edited one is not built on."""
         receipts = self._known.get(memo)
-        if receipts is None or not all(
-            _has_size(self.path / name, part)
-            for receipt in receipts
-            for name, part in receipt.files().items()
-        ):
+        if receipts is None:
             return None
-        return tuple(receipts)
+        if memo not in self._whole:
+            self._whole[memo] = all(
+                self._is_whole(name, part) for receipt in receipts for name, part in receipt.files().items()
+            )
+        return tuple(receipts) if self._whole[memo] else None
+
+    def _is_whole(self, name: str, part: Part) -> bool:
+        if not _has_size(self.path / name, part):
+            return False
+        if self._cache.knows(name, part.sha256):
+            return True
+        before = self._cache.stamp(name)
+        if file_sha256(self.path / name) != part.sha256:
+            return False
+        self._cache.learn(name, part.sha256, before)
+        return True
 
     def publish(self, inputs: Inputs, receipts: Sequence[Receipt], keys: Sequence[Path] = ()) -> Outcome:
         """Commit a run.
@@ -153,6 +168,7 @@ class CleanFolder:
         if is_stale(self.path / ENVELOPE, content):
             (self.path / ENVELOPE).unlink()
         removed = self._collect(set(files), changed=changed)
+        self._cache.save()
         self._held, before = content, self.previous
         self.previous = statement
         _remove_tree(self.path / REFUSED)
@@ -163,9 +179,11 @@ class CleanFolder:
         written, folders = 0, set()
         for name, part in files.items():
             place, staged = self.path / name, self.staging / name
-            if not staged.exists() or (_has_size(place, part) and file_sha256(place) == part.sha256):
+            if not staged.exists():
                 if not _has_size(place, part):
                     raise RuntimeError(f"{name}: neither staged nor in place")
+                continue
+            if self._is_whole(name, part):
                 continue
             place.parent.mkdir(parents=True, exist_ok=True)
             staged.replace(place)
@@ -182,7 +200,7 @@ class CleanFolder:
         return {
             name: empty_shard(self.staging / data_folder(name), schema, fsync=self._fsync)
             for contract in inputs.contracts
-            for name, schema in _checked(contract.datasets.items())
+            for name, schema in contract.datasets.items()
             if name not in filled
         }
 
@@ -233,20 +251,16 @@ class CleanFolder:
 def _check_accounts(inputs: Inputs, receipts: Sequence[Receipt]) -> None:
     """Every record in exactly one place, every receipt under a contract: anything else is a fault of this program."""
     contracts = {contract.name: contract for contract in inputs.contracts}
+    for name in (name for contract in inputs.contracts for name in contract.datasets):
+        if name == QUARANTINE:
+            raise SchemaError(
+                "this name is taken in the output folder", where=name, remedy="give the schema another `name`"
+            )
     for receipt in receipts:
         if fault := receipt.imbalance():
             raise RuntimeError(f"{receipt.source}: {fault}")
         if unknown := set(receipt.parts) - set(contracts[receipt.contract].datasets):
             raise RuntimeError(f"{receipt.source}: data sets {sorted(unknown)} are not in the contract")
-
-
-def _checked(datasets: Iterable[tuple[str, object]]) -> Iterable[tuple[str, object]]:
-    for name, schema in datasets:
-        if name == QUARANTINE or name.startswith("."):
-            raise SchemaError(
-                "this name is taken in the output folder", where=name, remedy="give the schema another `name`"
-            )
-        yield name, schema
 
 
 def _make_folder(path: Path) -> bool:
