@@ -193,10 +193,22 @@ def limits_for(
         TokenizerError: the tokenizer has ids beyond the embedding matrix.
     """
     config = _read(schema_dir / model.config) if model.config is not None else {}
-    name = model.family or _family_of(config)
-    family = FAMILIES[name] if name is not None else None
     _same_family(model, config)
-    rows = model.embedding_rows or _whole(config, "vocab_size") or tokenizer_size or 0
+    return limits_of(config, model.family, model.embedding_rows, tokenizer_size, pad_id, num_labels)
+
+
+def limits_of(
+    config: dict[str, Any],
+    family_name: str | None = None,
+    embedding_rows: int | None = None,
+    tokenizer_size: int | None = None,
+    pad_id: int | None = None,
+    num_labels: int | None = None,
+) -> Limits:
+    """The limits of a model whose ``config.json`` is at hand; arguments and errors as for ``limits_for``."""
+    name = family_name or _family_of(config)
+    family = FAMILIES[name] if name is not None else None
+    rows = embedding_rows or _whole(config, "vocab_size") or tokenizer_size or 0
     if tokenizer_size is not None and tokenizer_size > rows:
         raise TokenizerError(
             "the tokenizer has ids beyond the model's embedding matrix",

@@ -1,1 +1,36 @@
-"""Training over certified shards only."""
+"""Training over certified shards only.
+
+    from pipeline.train import CertifiedGate, load_certified
+
+    trainer = Trainer(model, args, train_dataset=load_certified("clean", "forms"), ...)
+    CertifiedGate().attach(trainer)
+
+Needs pyarrow, numpy, torch, transformers, accelerate, peft, PyYAML, typer and rich; ``datasets`` where it is there.
+Nothing is imported before a name is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pipeline.train.collate import Collator
+    from pipeline.train.gate import CertifiedGate
+    from pipeline.train.load import load_certified
+    from pipeline.train.proof import assert_certified
+
+_PLACES = {
+    "load_certified": "load",
+    "assert_certified": "proof",
+    "CertifiedGate": "gate",
+    "Collator": "collate",
+}
+
+__all__ = ["CertifiedGate", "Collator", "assert_certified", "load_certified"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
