@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.batch import Int64s
+from pipeline.batch import Int64s, Mask
 from pipeline.sources.quotes import Borders
 
 _CHANGE = np.zeros(256, np.int8)
@@ -86,3 +86,11 @@ def split(data: bytes, final: bool) -> Borders:
     if final and data and (not len(ends) or ends[-1] < len(data)):
         ends = np.append(ends, len(data))
     return Borders(ends, ends, ())
+
+
+def solid(data: bytes, commas: Int64s, stop: int) -> Mask:
+    """Whether each piece between the commas, and the last one up to ``stop``, holds more than white space."""
+    starts, ends = np.concatenate([[0], commas + 1]), np.append(commas, stop)
+    array = np.append(np.frombuffer(data, np.uint8), np.uint8(0))
+    highest = np.maximum.reduceat(array, np.stack([starts, ends], 1).ravel())[::2]
+    return np.asarray((highest > ord(" ")) & (starts < ends))

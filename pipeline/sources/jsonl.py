@@ -51,7 +51,7 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
 
     def batches(dropped: Counter[str]) -> Iterator[tuple[Batch, Findings]]:
         found = blocks(text(path, partition), lines_of, line=partition.first_row, limit=limit)
-        return packed(_piece(block, partition, schema, limit, dropped) for block in found)
+        return packed(piece(block, partition, schema, limit, dropped) for block in found)
 
     return Reading(batches)
 
@@ -64,9 +64,10 @@ def lines_of(data: bytes, final: bool) -> Borders:
     return Borders(breaks, breaks, ())
 
 
-def _piece(
+def piece(
     block: Block, partition: Partition, schema: Schema, limit: int, dropped: Counter[str]
 ) -> tuple[Batch, Findings, int]:
+    """The records of a block, one a border, as a batch with ids from 0."""
     import polars as pl
     import pyarrow as pa
 
