@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -129,6 +129,15 @@ class Findings:
         """Take over what another stage found."""
         self.items.extend(other.items)
 
+    def between(self, first: int, last: int) -> Findings:
+        """The hits on records with ids from ``first`` to ``last``, both included."""
+        part = Findings()
+        for f in self.items:
+            keep = (f.ids >= first) & (f.ids <= last)
+            paths, found, expected = (_where(values, keep) for values in (f.paths, f.found, f.expected))
+            part.add(f.reason, f.policy, f.column, f.ids[keep], paths=paths, found=found, expected=expected)
+        return part
+
     def rejected(self) -> Int64s:
         """Sorted ids of the records that go to the quarantine."""
         hits = [f.ids for f in self.items if f.policy is Policy.QUARANTINE]
@@ -190,6 +199,27 @@ class SampleStage(Protocol):
     name: str
 
     def __call__(self, samples: Samples) -> tuple[Samples, Findings]: ...
+
+
+def _where(values: Sequence[str] | str, keep: Mask) -> Sequence[str] | str:
+    """The values of the hits kept; one text for all stays as it is."""
+    return (
+        values
+        if isinstance(values, str)
+        else [v for v, kept in zip(values, keep.tolist(), strict=True) if kept]
+    )
+
+
+def pieces(batch: Batch, findings: Findings, rows: int) -> Iterator[tuple[Batch, Findings]]:
+    """The batch in consecutive pieces of at most ``rows`` records, each with the findings on its records."""
+    if len(batch) <= rows:
+        yield batch, findings
+        return
+    for start in range(0, len(batch), rows):
+        keep = np.zeros(len(batch), np.bool_)
+        keep[start : start + rows] = True
+        piece = batch.take(keep)
+        yield piece, findings.between(int(piece.ids[0]), int(piece.ids[-1]))
 
 
 def split(batch: Batch, findings: Findings) -> tuple[Batch, Batch]:

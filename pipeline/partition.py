@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.arrays import Int64s
-from pipeline.batch import Batch, Findings, Samples, split
+from pipeline.batch import Batch, Findings, Samples, pieces, split
 from pipeline.certificate.receipt import Receipt
 from pipeline.certificate.statistics import histogram, total
 from pipeline.contract import dataset_names, pages_name
@@ -31,6 +31,9 @@ from pipeline.sources.read import read
 from pipeline.stages.certify import without
 from pipeline.stages.line import Line, build
 from pipeline.stages.split import assign
+
+PAGES_AT_ONCE = 256
+"""Records whose page images are held at a time: 150 kB of pixels a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +77,9 @@ def process(task: Task, watch: Watcher | None = None) -> Receipt | FileNote:
     accounts = _Accounts(task, line)
     try:
         reading = read(task.partition, path, line.context.schema, line.context.fields)
-        for batch, found in reading:
-            accounts.add(*_through(line, batch, found, task), watch)
+        for whole, said in reading:
+            for batch, found in pieces(whole, said, PAGES_AT_ONCE if line.pages is not None else len(whole)):
+                accounts.add(*_through(line, batch, found, task), watch)
         if stamp(path) != task.stamp:
             raise FileFault(FileNote(Reason.FILE_CHANGED, task.partition.source, "size or time differ"))
     except FileFault as fault:
