@@ -188,8 +188,9 @@ class _Accounts:
 
     def abort(self) -> None:
         """Remove what is not finished."""
-        for writer in (*self._writers.values(), self._quarantine):
+        for writer in self._writers.values():
             writer.abort()
+        self._quarantine.abort()
 
     def receipt(self, reading: Reading) -> Receipt:
         """Close the shards and give the accounts."""
