@@ -20,6 +20,8 @@ def disagreements(statement: Statement) -> Iterator[Failure]:
         if words := receipt.imbalance():
             yield failure(Code.ACCOUNTS_MISMATCH, f"partition {receipt.source}", words)
     yield from _equal("totals", statement.predicate["totals"], totals(receipts))
+    contracts = {facts["contract"] for facts in statement.datasets.values()}
+    yield from _equal("quarantine", sorted(statement.predicate["quarantine"]), sorted(contracts))
     for contract, stated in statement.predicate["quarantine"].items():
         mine = [receipt for receipt in receipts if receipt.contract == contract]
         parts = [part.name for receipt in mine for part in receipt.quarantine]

@@ -17,7 +17,6 @@ from pipeline.shards.statistics import ColumnStatistics, measure, merge
 END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 """The last eight bytes of a stream that was closed. A stream cut at a batch border lacks them and opens all the same,
 with fewer rows."""
-FILE_MAGIC = b"ARROW1"
 
 
 def present(path: Path, name: str, part: Part) -> Failure | None:
@@ -36,27 +35,27 @@ def present(path: Path, name: str, part: Part) -> Failure | None:
 def compare(path: Path, name: str, part: Part, fields: Sequence[Sequence[str]] | None) -> list[Failure]:
     """Everything wrong with a shard: digest, Arrow validity, schema, rows, statistics.
 
+    Arrow reads the bytes only when their digest is right: on some altered ones it ends the whole process.
+
     ``fields`` is the certificate's schema of its data set, None for the quarantine.
     """
     if lost := present(path, name, part):
         return [lost]
-    faults = []
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
             digest = hashlib.sha256(view).hexdigest()
         if digest != part.sha256:
-            faults.append(failure(Code.SHARD_ALTERED, name, f"sha256 {digest}", f"sha256 {part.sha256}"))
-        faults.extend(_contents(path, name, part, fields))
+            return [failure(Code.SHARD_ALTERED, name, f"sha256 {digest}", f"sha256 {part.sha256}")]
+        return list(_contents(path, name, part, fields))
     except (OSError, ValueError) as error:
-        faults.append(failure(Code.SHARD_CORRUPT, name, type(error).__name__, "a readable file"))
-    return faults
+        return [failure(Code.SHARD_CORRUPT, name, type(error).__name__, "a readable file")]
 
 
 def _contents(path: Path, name: str, part: Part, fields: Sequence[Sequence[str]] | None) -> Iterator[Failure]:
     try:
         schema, rows, facts = inspect(path)
     except (pa.ArrowException, OSError, ValueError) as error:
-        yield failure(Code.SHARD_CORRUPT, name, _kind(error), "a whole Arrow stream")
+        yield failure(Code.SHARD_CORRUPT, name, words(error), "a whole Arrow stream")
         return
     if fields is not None and (found := stored_fields(schema)) != [list(f[:2]) for f in fields]:
         yield failure(Code.SHARD_SCHEMA, name, _words(found), _words(fields))
@@ -88,23 +87,6 @@ def inspect(path: Path) -> tuple[pa.Schema, int, dict[str, ColumnStatistics]]:
         return stream.schema, rows, facts
 
 
-def bare(path: Path, name: str) -> Failure | None:
-    """Whether an Arrow file that no certificate speaks of is at least whole: a stream, or the file format."""
-    try:
-        with path.open("rb") as file:
-            is_file = file.read(len(FILE_MAGIC)) == FILE_MAGIC
-        if not is_file:
-            inspect(path)
-            return None
-        with pa.memory_map(str(path)) as source:
-            reader = pa.ipc.open_file(source)
-            for number in range(reader.num_record_batches):
-                reader.get_batch(number).validate(full=True)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        return failure(Code.SHARD_CORRUPT, name, _kind(error), "a whole Arrow file")
-    return None
-
-
 def stored_fields(schema: pa.Schema) -> list[list[str]]:
     """Names and types of a stored schema, in words."""
     return [[field.name, str(field.type)] for field in schema]
@@ -114,6 +96,6 @@ def _words(fields: Sequence[Sequence[str]]) -> str:
     return ", ".join(f"{field[0]}: {field[1]}" for field in fields)
 
 
-def _kind(error: Exception) -> str:
+def words(error: Exception) -> str:
     """What Arrow says, on one line; its messages speak of buffers and offsets, never of cell text."""
     return " ".join(str(error).split())[:160] or type(error).__name__

@@ -17,13 +17,15 @@ from pipeline.certificate import receipt as receipts_
 from pipeline.certificate import statistics
 from pipeline.certificate.digest import canonical, digest_of, exact, root_digest
 from pipeline.certificate.receipt import Receipt
-from pipeline.shards.part import Part, data_folder, quarantine_folder
+from pipeline.shards.part import PLACE, Part, data_folder, quarantine_folder
 from pipeline.shards.writer import relaxed
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "urn:cleanroom-pipeline:certificate:v1"
 SUBJECT = "clean"
 CERTIFICATE = "certificate.json"
+FORM_ERRORS = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError)
+"""What reading a value of another form than expected raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,10 @@ class Statement:
 
     @property
     def files(self) -> dict[str, Part]:
-        """Every shard by its name relative to the output folder."""
+        """Every shard by its name relative to the output folder; raises ``ValueError`` for a place that is none."""
+        for item in self.predicate["files"]:
+            if not PLACE.fullmatch(item["folder"]):
+                raise ValueError("a shard in a place where none can be")
         return {f"{item['folder']}/{item['name']}": Part.from_json(item) for item in self.predicate["files"]}
 
     @property
@@ -161,9 +166,14 @@ def parse(content: bytes) -> Statement:
         (subject,) = value["subject"]
         statement = Statement(str(subject["digest"]["sha256"]), value["predicate"])
         statement.receipts()
-        for facts in statement.datasets.values():
-            _ = facts["parts"], facts["rows"], facts["fields"]
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        datasets_of(statement)
+        quarantine = {name: quarantine_parts(statement, name) for name in statement.predicate["quarantine"]}
+        _ = quarantine, [facts["rows"] + len(facts["fields"]) for facts in statement.datasets.values()]
+        _ = (
+            statement.predicate["totals"],
+            [(reason, source) for reason, source in statement.predicate["notes"]],
+        )
+    except FORM_ERRORS as error:
         raise ValueError(f"not a certificate: {type(error).__name__}") from error
     return statement
 

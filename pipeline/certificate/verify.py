@@ -16,12 +16,13 @@ from typing import Any
 
 from pipeline.certificate import shard
 from pipeline.certificate.accounts import disagreements
+from pipeline.certificate.bare import broken_files
 from pipeline.certificate.cache import HashCache
 from pipeline.certificate.failure import Code, Failure, Verdict, failure
 from pipeline.certificate.folder import STAGING
 from pipeline.certificate.foreign import foreign_files, walk
 from pipeline.certificate.sign import ENVELOPE, check, is_stale
-from pipeline.certificate.statement import CERTIFICATE, Statement, datasets_of, parse
+from pipeline.certificate.statement import CERTIFICATE, FORM_ERRORS, Statement, datasets_of, parse
 from pipeline.shards.hf import pointers
 from pipeline.shards.part import Part
 
@@ -112,29 +113,37 @@ def _judge(
         found.failures.append(
             failure(Code.CERTIFICATE_ALTERED, CERTIFICATE, "other bytes than the program writes")
         )
+    try:
+        files, expected = _certified(clean, level, statement, found, cache, threads)
+    except FORM_ERRORS as error:
+        # A certificate forged into another shape: its bytes and root may hold, its parts do not.
+        words = f"its parts do not hold together: {type(error).__name__}"
+        found.failures.append(failure(Code.CERTIFICATE_INVALID, CERTIFICATE, words))
+        return verdict
+    if is_stale(clean / ENVELOPE, content):
+        found.failures.append(
+            failure(Code.SIGNATURE_STALE, ENVELOPE, "another certificate than certificate.json")
+        )
+    for is_failure, fact in foreign_files(clean, {CERTIFICATE, ENVELOPE, *files, *expected}):
+        (found.failures if is_failure else found.notes).append(fact)
+    parts = files.values()
+    rows, size = sum(part.rows for part in parts), sum(part.bytes for part in parts)
+    return replace(verdict, root=statement.root, shards=len(files), rows=rows, bytes=size)
+
+
+def _certified(
+    clean: Path, level: Level, statement: Statement, found: _Found, cache: HashCache, threads: int
+) -> tuple[dict[str, Part], dict[str, bytes]]:
+    """Everything that the certificate speaks of: itself, the shards, the pointers. Gives the latter two."""
     if (root := statement.recomputed_root()) != statement.root:
         found.failures.append(
             failure(Code.ROOT_MISMATCH, CERTIFICATE, f"root {statement.root}", f"root {root}")
         )
     found.failures.extend(disagreements(statement))
-    files = statement.files
     _shards(clean, level, statement, found, cache, threads)
     expected = pointers(datasets_of(statement))
     found.failures.extend(_pointers(clean, expected))
-    named = {CERTIFICATE, ENVELOPE, *files, *expected}
-    if is_stale(clean / ENVELOPE, content):
-        found.failures.append(
-            failure(Code.SIGNATURE_STALE, ENVELOPE, "another certificate than certificate.json")
-        )
-    for is_failure, fact in foreign_files(clean, named):
-        (found.failures if is_failure else found.notes).append(fact)
-    return replace(
-        verdict,
-        root=statement.root,
-        shards=len(files),
-        rows=sum(part.rows for part in files.values()),
-        bytes=sum(part.bytes for part in files.values()),
-    )
+    return statement.files, expected
 
 
 def _shards(
@@ -187,11 +196,9 @@ def _no_certificate(clean: Path) -> Iterator[Failure]:
         return
     unfinished = " (an unfinished run is in it)" if (clean / STAGING).exists() else ""
     yield failure(Code.CERTIFICATE_MISSING, CERTIFICATE, "no such file" + unfinished)
-    for name in walk(clean):
-        if name.endswith(".arrow") and not name.startswith("."):
-            fault = shard.bare(clean / name, name)
-            if fault is not None:
-                yield fault
+    yield from broken_files(
+        clean, [name for name in walk(clean) if name.endswith(".arrow") and name[0] != "."]
+    )
 
 
 def _certificate(clean: Path) -> bytes | None:

@@ -12,6 +12,8 @@ from pipeline.shards.statistics import ColumnStatistics, from_json
 PART_NAME = re.compile(r"part-[0-9a-f]{20}\.arrow")
 """Every shard is named after the first 20 hexadecimal digits of its sha256."""
 QUARANTINE = "quarantine"
+PLACE = re.compile(r"quarantine/\w+|\w+(\.\w+)*/data")
+"""Every folder of shards, relative to the output folder: what is read from a certificate leads nowhere else."""
 
 
 @dataclass(frozen=True, slots=True)

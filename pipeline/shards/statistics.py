@@ -35,9 +35,9 @@ class ColumnStatistics:
     total: int | None = None
 
     def to_json(self) -> dict[str, int | str]:
-        """Only what is known."""
+        """Only what is known; ``not_finite`` only where there is some."""
         facts = {name: getattr(self, name) for name in self.__slots__}
-        return {name: value for name, value in facts.items() if value is not None}
+        return {name: v for name, v in facts.items() if v is not None and (v or name != "not_finite")}
 
     def merge(self, other: ColumnStatistics) -> ColumnStatistics:
         """Facts about both sets of values together."""
