@@ -134,6 +134,7 @@ class _Accounts:
                 line.shard,
                 output.shard_rows,
                 output.batch_rows,
+                shard_bytes=output.shard_bytes,
                 fsync=task.fsync,
             )
             for name in dataset_names(self._schema).values()

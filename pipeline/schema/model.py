@@ -72,9 +72,11 @@ class Quarantine(Strict):
 
 
 class Output(Strict):
-    """Size of the shards, in rows: row counts, not bytes, decide where a shard ends."""
+    """Size of the shards: row counts decide where a shard ends, with a ceiling in bytes."""
 
     shard_rows: Annotated[int, Is(gt=0)] = 100_000
+    shard_bytes: Annotated[int, Is(gt=0, lt=2**31)] = 2**30
+    """Most bytes of one shard; a single row that is larger has a shard of its own."""
     batch_rows: Annotated[int, Is(gt=0)] = 1_000
     keep_record: bool = False
     """Whether the judged record (words and boxes, or turns) is kept as JSON in the column ``record``."""

@@ -20,8 +20,8 @@ from pipeline.shards.part import Part, part_name
 from pipeline.shards.statistics import ColumnStatistics, measure, merge
 
 SHARD_BYTES = 1 << 30
-"""Size at which a shard ends before its row count is reached: Arrow's 32-bit offsets and memory maps want less
-than 2 GiB."""
+"""Most bytes of a shard, which ends before its row count is reached: Arrow's 32-bit offsets and memory maps want
+less than 2 GiB. A single row that is larger has a shard of its own."""
 BATCH_BYTES = 256 << 20
 """Size at which a record batch ends before its row count is reached."""
 
@@ -55,6 +55,7 @@ class ShardWriter:
         self._folder, self._schema, self._stored = folder, schema, relaxed(schema)
         self._shard_rows, self._batch_rows = shard_rows, min(batch_rows, shard_rows)
         self._shard_bytes, self._batch_bytes = shard_bytes, batch_bytes
+        self._empty_bytes = len(self._stored.serialize()) + _END
         self._fsync = fsync
         self._filled = frozenset(_never_null(schema))
         self._pending = self._stored.empty_table()
@@ -104,7 +105,12 @@ class ShardWriter:
         room = self._shard_rows - (self._shard.rows if self._shard else 0)
         rows = _fitting(whole, min(self._batch_rows, room, whole.num_rows), self._batch_bytes)
         batch = _fresh(whole.slice(0, rows))
+        while rows > 1 and self._empty_bytes + _written_bytes(batch) > self._shard_bytes:
+            rows = (rows + 1) // 2
+            batch = _fresh(whole.slice(0, rows))
         self._pending = whole.slice(rows)
+        if self._shard is not None and self._shard.bytes + _written_bytes(batch) + _END > self._shard_bytes:
+            self._end_shard()
         if self._shard is None:
             with storage_errors(self._folder):
                 self._folder.mkdir(parents=True, exist_ok=True)
@@ -116,7 +122,7 @@ class ShardWriter:
                 raise ValueError(f"{facts[path].nulls} nulls in the column {path!r}, which allows none")
         with storage_errors(self._folder):
             shard.write(batch, facts)
-        if shard.rows >= self._shard_rows or shard.bytes >= self._shard_bytes:
+        if shard.rows >= self._shard_rows:
             self._end_shard()
 
     def _end_shard(self) -> None:
@@ -158,6 +164,14 @@ class _OpenShard:
     def abort(self) -> None:
         self._file.close()
         self._path.unlink(missing_ok=True)
+
+
+_END = 8
+"""Bytes of the mark that ends a stream."""
+
+
+def _written_bytes(batch: pa.RecordBatch) -> int:
+    return int(pa.ipc.get_record_batch_size(batch))
 
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression=None, use_threads=False, emit_dictionary_deltas=False)
