@@ -1,0 +1,168 @@
+"""Samples → tensors: at Arrow speed from mapped rows, and for a Trainer from whatever its data set yields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from pipeline.errors import RefusedError
+from pipeline.shards.arrow import IGNORE
+from pipeline.train.batches import FILLER
+from pipeline.train.facts import Certified
+from pipeline.train.padding import as_array, padded, pads_of
+from pipeline.train.pixels import Pages, normalization
+from pipeline.train.ragged import Int64s, RaggedColumn
+from pipeline.train.rows import CertifiedRows
+
+
+@dataclass(frozen=True, slots=True)
+class Minibatch:
+    """Tensors of one micro-batch on the CPU.
+
+    Attributes:
+        tensors: arguments of the model by name, padded; labels among them; pixels as uint8.
+        rows: int64 [samples], index of each sample, ``FILLER`` for a repeated one.
+    """
+
+    tensors: dict[str, torch.Tensor]
+    rows: Int64s
+
+    def to(self, device: torch.device) -> Minibatch:
+        """The same on a device; from page-locked memory the copy runs beside the computation."""
+        moved = {name: tensor.to(device, non_blocking=True) for name, tensor in self.tensors.items()}
+        return Minibatch(moved, self.rows)
+
+
+class RowCollator:
+    """Micro-batches straight from mapped rows: no Python object a token, no copy but the one into the batch.
+
+    Args:
+        rows: the data set.
+        causal: whether the model predicts the next token: then no attention mask is made, since pads stand on the
+            right, where causal attention never looks (and the fast attention kernels take no mask).
+        pin: whether tensors lie in page-locked memory.
+    """
+
+    def __init__(self, rows: CertifiedRows, *, causal: bool, pin: bool = False) -> None:
+        self.rows, self.causal, self.pin = rows, causal, pin
+        facts = rows.certified
+        self._pads = [pad for pad in pads_of(facts) if not (causal and pad.column == "attention_mask")]
+        self._columns = {pad.column: RaggedColumn(rows.table[pad.column]) for pad in self._pads}
+        self.normalization = normalization(facts)
+        self._pages = Pages(facts) if self.normalization else None
+        self._places = self._pages.places(rows.table["page_id"]) if self._pages else np.empty(0, np.int64)
+        self._classes = _classes(rows)
+        self.lengths = self._columns["input_ids"].lengths
+
+    def batch(self, rows: Int64s, width: int, stand_in: int | None = None) -> Minibatch:
+        """Some samples as tensors.
+
+        Args:
+            rows: int64 [samples]; ``FILLER`` becomes a copy of ``stand_in`` with every label ignored.
+            width: padded length.
+            stand_in: index of a sample; default the first of ``rows`` that is one.
+        """
+        filler = rows == FILLER
+        if filler.any():
+            rows_ = np.where(filler, rows[~filler][0] if stand_in is None else stand_in, rows)
+        else:
+            rows_ = rows
+        tensors = {}
+        for pad in self._pads:
+            tensors[pad.column] = padded(self._columns[pad.column].rows(rows_), pad, width, pin=self.pin)
+        if self._pages is not None and self.normalization is not None:
+            side = self.normalization.side
+            tensors[self.normalization.name] = self._pages.batch(self._places[rows_], side, pin=self.pin)
+        if self._classes is not None:
+            tensors["labels"] = torch.from_numpy(self._classes[rows_])
+        if filler.any() and "labels" in tensors:
+            tensors["labels"][torch.from_numpy(filler)] = IGNORE
+        if "position_ids" in tensors and "labels" in tensors:
+            # The first token of a packed conversation is no continuation of the one before.
+            tensors["labels"][tensors["position_ids"] == 0] = IGNORE
+        return Minibatch(tensors, rows)
+
+    def supervised(self, rows: Int64s) -> int:
+        """Labels that count towards the loss in some samples, fillers left out."""
+        rows = rows[rows != FILLER]
+        if self._classes is not None:
+            return len(rows)
+        first = 1 if self.causal else 0
+        count = sum(int((labels[first:] != IGNORE).sum()) for labels in self._columns["labels"].rows(rows))
+        if "position_ids" in self._columns:
+            starts = zip(
+                self._columns["position_ids"].rows(rows), self._columns["labels"].rows(rows), strict=True
+            )
+            count -= sum(int(((places[1:] == 0) & (labels[1:] != IGNORE)).sum()) for places, labels in starts)
+        return count
+
+    def tokens(self, rows: Int64s) -> int:
+        """Tokens of some samples, pads and fillers left out."""
+        return int(self.lengths[rows[rows != FILLER]].sum())
+
+
+class Collator:
+    """``data_collator`` of a Transformers Trainer, for rows of a certified data set in any format.
+
+        Trainer(..., train_dataset=data, data_collator=Collator(data),
+                args=TrainingArguments(..., remove_unused_columns=False))
+
+    Pads each batch to its longest sample; page pixels are found by ``page_id`` and normalized. For a job that is
+    bound by its loader use ``python -m pipeline train``, which goes around per-row Python altogether.
+
+    Args:
+        dataset: what ``load_certified`` returns, or its facts.
+        multiple: widths are multiples of this, as far as the model has positions.
+    """
+
+    def __init__(self, dataset: Any, multiple: int = 8) -> None:
+        facts: Certified = dataset if isinstance(dataset, Certified) else _facts(dataset)
+        self.facts, self.multiple = facts, multiple
+        self._pads = pads_of(facts)
+        self._normalization = normalization(facts)
+        self._pages = Pages(facts) if self._normalization else None
+        self._longest = facts.number("input_ids", "longest") or 0
+
+    def __call__(self, features: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        lost = [pad.column for pad in self._pads if pad.column not in features[0]]
+        if self._pages is not None and "page_id" not in features[0]:
+            lost.append("page_id")
+        if lost:
+            raise RefusedError(
+                "columns were removed before the batch was made", found=", ".join(lost) + " missing",
+                remedy="give the trainer `remove_unused_columns=False`",
+            )  # fmt: skip
+        longest = max(len(feature["input_ids"]) for feature in features)
+        width = min(-(-longest // self.multiple) * self.multiple, max(self._longest, longest))
+        out = {
+            pad.column: padded([as_array(feature[pad.column]) for feature in features], pad, width)
+            for pad in self._pads
+        }
+        if self._pages is not None and self._normalization is not None:
+            import pyarrow as pa
+
+            places = self._pages.places(pa.array([feature["page_id"] for feature in features], pa.string()))
+            side = self._normalization.side
+            out[self._normalization.name] = self._normalization(self._pages.batch(places, side))
+        if "labels" not in out and "labels" in features[0]:
+            out["labels"] = torch.tensor([int(feature["labels"]) for feature in features])
+        return out
+
+
+def _facts(dataset: Any) -> Certified:
+    from pipeline.train.proof import assert_certified
+
+    return assert_certified(dataset)
+
+
+def _classes(rows: CertifiedRows) -> Int64s | None:
+    """The labels of a table: one a sample."""
+    import pyarrow as pa
+
+    if "labels" not in rows.column_names or not pa.types.is_integer(rows.table.schema.field("labels").type):
+        return None
+    return rows.table["labels"].to_numpy().astype(np.int64)  # type: ignore[no-any-return]
