@@ -38,14 +38,13 @@ class Reference:
         self._tokenizer.encode_special_tokens = True
         return _flat(self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False))
 
-    def encode_marked(self, texts: Sequence[str]) -> tuple[Int32s, Int64s]:
-        """Ids of all texts, in which special tokens are recognized: for rendered text and for proofs."""
-        self._tokenizer.encode_special_tokens = False
-        return _flat(self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False))
+    def offsets(self, texts: Sequence[str], *, marked: bool = False) -> tuple[Int32s, Int64s, Int64s, Int64s]:
+        """Ids and lengths as ``encode``; and the first and one past the last character of each token.
 
-    def offsets(self, texts: Sequence[str]) -> tuple[Int32s, Int64s, Int64s, Int64s]:
-        """Ids and lengths as ``encode``; and the first and one past the last character of each token."""
-        self._tokenizer.encode_special_tokens = True
+        Args:
+            marked: whether text that spells a special token becomes one, as in rendered text.
+        """
+        self._tokenizer.encode_special_tokens = not marked
         found = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
         ids, lengths = _flat(found)
         pairs = np.array([pair for e in found for pair in e.offsets], np.int64).reshape(-1, 2)

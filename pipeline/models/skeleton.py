@@ -17,7 +17,7 @@ OPEN, CLOSE = "\ue000", "\ue001"
 PAD = " \n\t\u3000"
 """White space put around a marker to see whether the template trims."""
 
-_MARKER = re.compile(f"{OPEN}([0-9]+)\"\\\\\n<{CLOSE}")
+_MARKER = re.compile(f'{OPEN}([0-9]+)"\\\\\n<{CLOSE}')
 
 WHITE_SPACE = "".join(chr(i) for i in range(0x3001) if chr(i).isspace())
 """What Jinja's ``trim`` strips: Python's white space."""
@@ -43,14 +43,15 @@ class Skeleton:
         literals: constant texts, one more than slots: before the first slot, between two, after the last.
         slots: turn whose content stands in each slot.
         trims: for each slot, whether white space before and after the content is stripped.
-        answers: for each assistant turn: the turn, and first and last place of what is trained.
+        answers: for each assistant turn: the turn, first and past the last place of what is trained, and the place
+            of the stop token in it.
         ends: for each turn, the place where what belongs to it ends.
     """
 
     literals: tuple[str, ...]
     slots: tuple[int, ...]
     trims: tuple[tuple[bool, bool], ...]
-    answers: tuple[tuple[int, Place, Place], ...]
+    answers: tuple[tuple[int, Place, Place, Place], ...]
     ends: tuple[Place, ...]
 
     def fill(self, contents: Sequence[str]) -> str:
@@ -60,6 +61,13 @@ class Skeleton:
             out.append(trimmed(contents[slot], left, right))
             out.append(literal)
         return "".join(out)
+
+    def heads(self, contents: Sequence[str]) -> list[int]:
+        """First character of each literal in the rendered text of a conversation with these contents."""
+        heads = [0]
+        for slot, trims, literal in zip(self.slots, self.trims, self.literals, strict=False):
+            heads.append(heads[-1] + len(literal) + len(trimmed(contents[slot], *trims)))
+        return heads
 
 
 def trimmed(text: str, left: bool, right: bool) -> str:
@@ -72,6 +80,17 @@ def trimmed(text: str, left: bool, right: bool) -> str:
 def marker(turn: int) -> str:
     """A text that no filter but trimming leaves as it is."""
     return f'{OPEN}{turn}"\\\n<{CLOSE}'
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is trained of an assistant turn, in characters of the rendered text: first, one past the last, and the
+    first of its stop token."""
+
+    turn: int
+    start: int
+    end: int
+    stop: int
 
 
 def skeleton(template: ChatTemplate, roles: Sequence[str], stops: re.Pattern[str]) -> Skeleton:
@@ -100,7 +119,10 @@ def skeleton(template: ChatTemplate, roles: Sequence[str], stops: re.Pattern[str
         literals,
         slots,
         trims,
-        tuple((turn, places.of(start), places.of(end)) for turn, start, end in answers),
+        tuple(
+            (answer.turn, places.of(answer.start), places.of(answer.end), places.of(answer.stop))
+            for answer in answers
+        ),
         tuple(places.of(end) for end in turn_ends(rendering.text, places.ends, stops)),
     )
 
@@ -112,8 +134,8 @@ def answer_spans(
     stops: re.Pattern[str],
     starts: Sequence[int],
     ends: Sequence[int],
-) -> list[tuple[int, int, int]]:
-    """What is trained of each assistant turn: turn, first and one past the last character.
+) -> list[Answer]:
+    """What is trained of each assistant turn.
 
     With generation blocks, a block belongs to the assistant turn whose content it holds, and must hold it whole, with
     the stop token after it, and no other content. Without, the text rendered up to a turn with a generation prompt
@@ -148,7 +170,7 @@ def answer_spans(
             if turn and len(prompt) < ends[turn - 1]:
                 raise Unproven("the generation prompt does not hold the turns before it")
             start, end = len(prompt), stop.end()
-        found.append((turn, start, end))
+        found.append(Answer(turn, start, end, stop.start()))
     if template.has_generation and len(rendering.spans) != len(assistants):
         raise Unproven("a generation block holds no assistant turn")
     return found

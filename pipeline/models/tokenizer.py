@@ -151,6 +151,11 @@ class Tokenizer:
         (SentencePiece-style ones put a space before the first piece of a text only)."""
         return Tokenizer(alter(self._files, frozenset(control), continuing))
 
+    def eating(self, side: str) -> list[str]:
+        """Control tokens that swallow the white space after (``rstrip``) or before (``lstrip``) them."""
+        tokens = self._backend.get_added_tokens_decoder().values()
+        return sorted(t.content for t in tokens if t.special and getattr(t, side))
+
     @property
     def marks_first(self) -> bool:
         """Whether the first piece of a text is encoded otherwise than one that continues it."""

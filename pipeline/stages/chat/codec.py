@@ -1,0 +1,316 @@
+"""From conversations to tokens: the rendered text of each, cut into constants and pieces, and its mask.
+
+Two ways lead to the same pieces. Where the template is proven to copy contents only, a shape of conversation is
+rendered once and the contents are put in place (``skeleton``). Otherwise each conversation is rendered by the template
+itself, and its contents are found in the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from pipeline.arrays import Int64s, owners
+from pipeline.models.content_flow import copies_content
+from pipeline.models.engine import Int32s
+from pipeline.models.skeleton import Place, Skeleton, Unproven, skeleton, trimmed
+from pipeline.models.template import ChatTemplate, TemplateRefusal
+from pipeline.models.tokenizer import Tokenizer
+from pipeline.reasons import Reason
+from pipeline.stages.chat.assembly import Assembly, assemble
+from pipeline.stages.chat.audit import audit
+from pipeline.stages.chat.located import Located, NotLocated, locate
+from pipeline.stages.chat.plan import Constants, Control, Plan, PlanBuilder, Side
+from pipeline.stages.chat.turns import ASSISTANT, ROLES, Mask, Turns, role_strings
+
+_NAMES = {"s": "system", "u": "user", "a": "assistant", "t": "tool", "c": "assistant"}
+MARKS = 4
+"""Marks a turn: end of the turn; first and past the last of what is trained; the stop token."""
+END, FIRST, PAST, STOP = range(MARKS)
+
+
+@dataclass(slots=True)
+class Encoded:
+    """Tokens of conversations.
+
+    Attributes:
+        ids: int32 [tokens]. lengths: int64 [n], 0 for those that gave none.
+        learned: bool [tokens], true for what is trained.
+        marks: int64 [turns, MARKS], token positions within the conversation, -1 where there is none.
+        plain: bool [tokens], true for tokenized text.
+        problems: conversation, reason and what was found, for those that gave no tokens.
+    """
+
+    ids: Int32s
+    lengths: Int64s
+    learned: Mask
+    marks: Int64s
+    plain: Mask
+    problems: list[tuple[int, Reason, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What is known of a shape: a skeleton with its plan, or why there is none."""
+
+    skeleton: Skeleton | None = None
+    plan: Plan | None = None
+    targets: Int64s | None = None  # [marks]: turn * MARKS + kind
+    refusal: str = ""
+
+
+class Codec:
+    """Encodes conversations with one template and tokenizer. Not for several threads."""
+
+    def __init__(self, template: ChatTemplate, tokenizer: Tokenizer) -> None:
+        self.template, self.tokenizer = template, tokenizer
+        self.control = Control.of(tokenizer)
+        self._pieces = tokenizer.altered(continuing=True) if tokenizer.marks_first else tokenizer
+        self.constants = Constants(self._pieces)
+        self._builder = PlanBuilder(self.control, self.constants)
+        self._copies = copies_content(template.tree)
+        self._shapes: dict[str, _Shape] = {}
+
+    @property
+    def copies(self) -> bool:
+        """Whether the template is proven to copy contents only, so that shapes are rendered once."""
+        return self._copies
+
+    def encode(
+        self, turns: Turns, trained: Mask, tools: Sequence[Any] | None = None, audited: Int64s | None = None
+    ) -> Encoded:
+        """Encode conversations.
+
+        Args:
+            turns: the conversations; their contents have been judged.
+            trained: bool [turns], assistant turns that are learned.
+            tools: tool definitions of each conversation, None where it has none.
+            audited: conversations that are rendered and tokenized by the reference as well.
+        """
+        n = len(turns.counts)
+        assembly, problems = Assembly(), list[tuple[int, Reason, str]]()
+        groups: dict[str, list[int]] = {}
+        single: list[int] = []
+        for i, letters in enumerate(role_strings(turns)):
+            if not letters or "?" in letters:
+                continue
+            odd = "c" in letters or "t" in letters or (tools is not None and tools[i] is not None)
+            if odd or not self._copies or self._shape(letters).plan is None:
+                single.append(i)
+            else:
+                groups.setdefault(letters, []).append(i)
+        contents = turns.content.to_list()
+        trims = _Trims(contents)
+        for letters, members in groups.items():
+            self._add_shape(assembly, turns, self._shape(letters), np.array(members, np.int64), trims)
+        for i in single:
+            problem = self._add_one(assembly, turns, i, contents, tools[i] if tools is not None else None)
+            if problem is not None:
+                problems.append((i, *problem))
+        done = assemble(assembly, self.constants, self._pieces, n, len(turns.roles) * MARKS)
+        marks = done.marks.reshape(-1, MARKS)
+        learned = _learned(turns, trained, done.lengths, marks)
+        encoded = Encoded(done.ids, done.lengths, learned, marks, done.plain, problems)
+        self._prove(encoded, turns, trained)
+        if audited is not None and len(audited):
+            audit(self.template, self.tokenizer, self.control, turns, encoded, trained, tools, audited)
+        return encoded
+
+    # ── by shape ─────────────────────────────────────────────────────────────────────────────────────────
+    def _shape(self, letters: str) -> _Shape:
+        if letters not in self._shapes:
+            self._shapes[letters] = self._new_shape(letters)
+        return self._shapes[letters]
+
+    def _new_shape(self, letters: str) -> _Shape:
+        roles = [_NAMES[letter] for letter in letters]
+        if "c" in letters or "t" in letters:
+            return _Shape()
+        try:
+            bones = skeleton(self.template, roles, self.control.pattern)
+        except TemplateRefusal as refusal:
+            return _Shape(refusal=str(refusal))
+        except Unproven:
+            return _Shape()
+        places, targets = places_of(bones)
+        plan = self._builder.build(bones.literals, bones.slots, bones.trims, places)
+        return _Shape(bones, plan, np.array(targets, np.int64))
+
+    def _add_shape(
+        self, assembly: Assembly, turns: Turns, shape: _Shape, rows: Int64s, trims: _Trims
+    ) -> None:
+        """Conversations of one shape: contents put between the constants."""
+        assert shape.plan is not None  # noqa: S101 - the caller has looked
+        assert shape.targets is not None  # noqa: S101
+        first = turns.starts[rows]
+        texts: list[list[str]] = []
+        sizes: list[list[Int64s]] = []
+        for segment in shape.plan.segments:
+            if isinstance(segment, int):
+                continue
+            columns, lengths = [], []
+            for slot, flags in zip(segment.slots, segment.trims, strict=True):
+                index = (first + slot).tolist()
+                texts_here, sizes_here = trims.of(flags)
+                columns.append([texts_here[i] for i in index])
+                lengths.append(sizes_here[first + slot])
+            texts.append(_filled(segment.literals, columns))
+            sizes.append(lengths)
+        targets = (first * MARKS)[:, None] + shape.targets[None, :]
+        assembly.add(rows, shape.plan, texts, sizes, targets)
+
+    # ── one by one ───────────────────────────────────────────────────────────────────────────────────────
+    def _add_one(
+        self, assembly: Assembly, turns: Turns, i: int, contents: Sequence[str | None], tools: Any
+    ) -> tuple[Reason, str] | None:
+        """One conversation rendered by the template; what is wrong with it, or None."""
+        start = int(turns.starts[i])
+        span = range(start, start + int(turns.counts[i]))
+        messages = messages_of(turns, span, contents)
+        letters = "".join(ROLES[turns.roles[t]][0] for t in span)
+        known = self._shape(letters) if self._plain(turns, span) and tools is None else None
+        try:
+            located = locate(self.template, messages, tools, self.control, known.skeleton if known else None)
+        except TemplateRefusal as refusal:
+            return Reason.TEMPLATE_REFUSED, str(refusal)
+        except NotLocated as problem:
+            return problem.reason, str(problem)
+        self._add_located(assembly, i, start, located)
+        return None
+
+    @staticmethod
+    def _plain(turns: Turns, span: range) -> bool:
+        calls = turns.frame["tool_calls"][span.start : span.stop]
+        return bool(calls.is_null().all()) and not (turns.roles[span.start : span.stop] == 3).any()
+
+    def _add_located(self, assembly: Assembly, i: int, start: int, located: Located) -> None:
+        places: list[tuple[Place, Side]] = []
+        targets: list[int] = []
+        for turn, end in enumerate(located.ends):
+            places.append((Place(0, end), Side.FIRST))
+            targets.append((start + turn) * MARKS + END)
+        for turn, first, past, stop in located.answers:
+            places += [
+                (Place(0, first), Side.FIRST),
+                (Place(0, past), Side.PAST),
+                (Place(0, stop), Side.FIRST),
+            ]
+            targets += [(start + turn) * MARKS + kind for kind in (FIRST, PAST, STOP)]
+        plan = self._builder.build([located.text], [], [], places, keep_texts=False)
+        plan = located.unguarded(plan)
+        texts = [[segment.literals[0]] for segment in plan.segments if not isinstance(segment, int)]
+        assembly.add(np.array([i], np.int64), plan, texts, [[] for _ in texts], np.array([targets], np.int64))
+
+    # ── proofs on the final ids ──────────────────────────────────────────────────────────────────────────
+    def _prove(self, encoded: Encoded, turns: Turns, trained: Mask) -> None:
+        """No control id in tokenized text; a learned stop token for each trained turn."""
+        owner = owners(encoded.lengths)
+        is_control = self.tokenizer.is_control[encoded.ids]
+        forged = np.unique(owner[encoded.plain & is_control])
+        encoded.problems += [
+            (
+                int(i),
+                Reason.CONTROL_TOKEN_IN_CONTENT,
+                "a control token that the tokenizer makes of plain text",
+            )
+            for i in forged
+        ]
+        heads = np.cumsum(encoded.lengths) - encoded.lengths
+        answers = np.flatnonzero(trained & (encoded.marks[:, STOP] >= 0))
+        if len(answers):
+            at = heads[turns.owner[answers]] + encoded.marks[answers, STOP]
+            bad = ~(is_control[at] & encoded.learned[at])
+            encoded.problems += [
+                (int(i), Reason.EOS_NOT_SUPERVISED, "the stop token is not learned")
+                for i in np.unique(turns.owner[answers[bad]])
+            ]
+
+
+def places_of(bones: Skeleton) -> tuple[list[tuple[Place, Side]], list[int]]:
+    """The marks of a skeleton's turns, and for each: turn * MARKS + kind."""
+    places: list[tuple[Place, Side]] = []
+    targets: list[int] = []
+    for turn, end in enumerate(bones.ends):
+        places.append((end, Side.FIRST))
+        targets.append(turn * MARKS + END)
+    for turn, first, past, stop in bones.answers:
+        places += [(first, Side.FIRST), (past, Side.PAST), (stop, Side.FIRST)]
+        targets += [turn * MARKS + kind for kind in (FIRST, PAST, STOP)]
+    return places, targets
+
+
+def _learned(turns: Turns, trained: Mask, lengths: Int64s, marks: Int64s) -> Mask:
+    """bool [tokens]: the spans of the trained turns."""
+    change = np.zeros(int(lengths.sum()) + 1, np.int64)
+    answers = np.flatnonzero(trained & (marks[:, FIRST] >= 0))
+    heads = (np.cumsum(lengths) - lengths)[turns.owner[answers]]
+    np.add.at(change, heads + marks[answers, FIRST], 1)
+    np.add.at(change, heads + marks[answers, PAST], -1)
+    return np.asarray(np.cumsum(change[:-1]) > 0)
+
+
+def _filled(literals: Sequence[str], columns: Sequence[Sequence[str]]) -> list[str]:
+    """The texts of a piece in each conversation."""
+    if len(columns) == 1:
+        before, after = literals
+        return [before + text + after for text in columns[0]]
+    out = []
+    for row in zip(*columns, strict=True):
+        parts = [literals[0]]
+        for text, literal in zip(row, literals[1:], strict=True):
+            parts += [text, literal]
+        out.append("".join(parts))
+    return out
+
+
+class _Trims:
+    """The contents as the template writes them, each way of trimming made once a batch."""
+
+    def __init__(self, contents: Sequence[str | None]) -> None:
+        self._contents = contents
+        self._made: dict[tuple[bool, bool], tuple[list[str], Int64s]] = {}
+
+    def of(self, flags: tuple[bool, bool]) -> tuple[list[str], Int64s]:
+        """Texts and their bytes."""
+        if flags not in self._made:
+            texts = [trimmed(text, *flags) if text is not None else "" for text in self._contents]
+            sizes = pl.Series(texts, dtype=pl.String).str.len_bytes().to_numpy().astype(np.int64)
+            self._made[flags] = texts, sizes
+        return self._made[flags]
+
+
+def messages_of(turns: Turns, span: range, contents: Sequence[str | None]) -> list[dict[str, Any]]:
+    """The turns as a template takes them."""
+    import msgspec
+
+    messages: list[dict[str, Any]] = []
+    frame = turns.frame
+    for t in span:
+        message: dict[str, Any] = {"role": ROLES[turns.roles[t]]}
+        if contents[t] is not None:
+            message["content"] = contents[t]
+        if (calls := frame["tool_calls"][t]) is not None:
+            message["tool_calls"] = msgspec.json.decode(calls)
+            message.setdefault("content", "")
+        for key in ("name", "tool_call_id"):
+            if (value := frame[key][t]) is not None:
+                message[key] = value
+        messages.append(message)
+    return messages
+
+
+def trained_turns(turns: Turns, train_on: str) -> Mask:
+    """bool [turns]: assistant turns that are learned."""
+    wanted = (turns.roles == ASSISTANT) & turns.train
+    if train_on == "last_assistant":
+        last = np.full(len(turns.counts), -1, np.int64)
+        answers = np.flatnonzero(turns.roles == ASSISTANT)
+        last[turns.owner[answers]] = answers
+        only = np.zeros(len(turns.roles), np.bool_)
+        only[last[last >= 0]] = True
+        wanted &= only
+    return wanted
