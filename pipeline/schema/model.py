@@ -62,6 +62,14 @@ class Tokens(Strict):
     labels: str | None = "labels"
     attention_mask: str | None = None
     max_tokens: Annotated[int, Is(ge=2)] | None = None
+    ignore_index: int = -100
+    """Label that no loss counts; it is written as -100."""
+    causal_shift: bool = True
+    """Whether labels are shifted by one in the loss, so that the first position is never trained."""
+    bos: Annotated[int, Is(ge=0)] | None = None
+    """Id of the start token, where each row must have exactly one."""
+    end_of_turn: Annotated[int, Is(ge=0)] | None = None
+    """Id of the end-of-turn token, which must be supervised wherever it ends a supervised stretch."""
 
 
 class Quarantine(Strict):

@@ -77,7 +77,8 @@ class Certify:
         judge.values(reason, bad, lengths, labels, f"0 to {top - 1}, or {IGNORE}")
         if self.context.schema.kind == "chat" and len(ids) == len(labels):
             judge.values(Reason.MASK_MISALIGNED, learned & (labels != ids), lengths, labels, "its token's id")
-        if not layout:
+        tokens = self.context.schema.tokens
+        if not layout and (tokens is None or tokens.causal_shift):
             learned[(np.cumsum(lengths) - lengths)[lengths > 0]] = False  # position 0 is shifted away
         count = np.bincount(owners(lengths)[learned], minlength=len(lengths))
         reason = Reason.LABEL_ALL_IGNORED if layout else Reason.NO_SUPERVISED_TOKENS

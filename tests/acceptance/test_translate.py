@@ -245,9 +245,17 @@ def test_a_tokenizer_that_the_case_brings(tmp_path: Path) -> None:
 
 
 def test_tokens(tmp_path: Path) -> None:
-    assumed = {"modality": "tokens", "embedding_rows": 10, "ignore_index": -100}
+    assumed = {
+        "modality": "tokens",
+        "embedding_rows": 10,
+        "ignore_index": -100,
+        "eot_id": 2,
+        "causal_shift": True,
+    }
     schema = _schema(_case(tmp_path / "c", assumed, [{"input_ids": [1], "labels": [1]}]), tmp_path)
-    assert schema["tokens"] == {"input_ids": "input_ids", "labels": "labels"}
+    assert schema["tokens"] == {
+        "input_ids": "input_ids", "labels": "labels", "ignore_index": -100, "end_of_turn": 2, "causal_shift": True,
+    }  # fmt: skip
     assert schema["model"] == {"embedding_rows": 10}
 
 

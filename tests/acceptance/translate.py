@@ -28,6 +28,15 @@ KNOWN = (
 # fmt: on
 
 
+TOKEN_KEYS = {
+    "max_tokens": "max_tokens",
+    "ignore_index": "ignore_index",
+    "causal_shift": "causal_shift",
+    "eot_id": "end_of_turn",
+    "bos_id": "bos",
+}
+
+
 def translate(case: Case, place: Path) -> tuple[dict[str, Any], list[str]]:
     """The schema of a case, with its tokenizer put under ``place``; and the words it has no use for.
 
@@ -90,9 +99,9 @@ def _tokens(case: Case, sample: Sample) -> dict[str, Any]:
         tokens["input_ids"] = ids
     if mask := sample.first(("attention_mask", "mask")):
         tokens["attention_mask"] = mask
-    for name in ("max_tokens", "ignore_index", "eot_id", "bos_id", "causal_shift"):
-        if name in case.assumed and (name, case.assumed[name]) != ("ignore_index", -100):
-            tokens[name] = case.assumed[name]
+    for name, key in TOKEN_KEYS.items():
+        if name in case.assumed:
+            tokens[key] = case.assumed[name]
     return {"kind": "tokens", "tokens": tokens}
 
 

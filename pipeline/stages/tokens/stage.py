@@ -14,6 +14,7 @@ from pipeline.schema.model import Tokens
 from pipeline.shards import arrow
 from pipeline.stages.context import Context
 from pipeline.stages.provenance import carried, provenance
+from pipeline.stages.tokens.frame import Frame
 
 NAMES = ("@labels", "@attention_mask")
 
@@ -51,7 +52,8 @@ class Range:
         limits = self.context.limits
         rows = limits.embedding_rows if limits is not None else 0
         top = rows or 2**31  # an unknown model: whatever fits int32
-        for name, ignored in (("@input_ids", None), ("@labels", arrow.IGNORE)):
+        ignore = (self.context.schema.tokens or Tokens()).ignore_index
+        for name, ignored in (("@input_ids", None), ("@labels", ignore)):
             if name in batch.frame.columns:
                 self._judge(batch, name, top, ignored, findings)
         return batch, findings
@@ -93,6 +95,8 @@ class Encode:
         columns["attention_mask"] = self._mask(batch, lengths)
         if "@labels" in batch.frame.columns:
             labels, _ = flat(batch.frame["@labels"].to_arrow())
+            ignored = labels == (self.context.schema.tokens or Tokens()).ignore_index
+            labels = np.where(ignored, arrow.IGNORE, labels)
             columns["labels"] = lists(labels.astype(np.int32), lengths, arrow.IDS)
         shard = shard_schema(self.context)
         return Samples(pa.table([columns[f.name] for f in shard], schema=shard), batch.ids), findings
@@ -128,7 +132,7 @@ def shard_schema(context: Context) -> pa.Schema:
 
 def record_stages(context: Context) -> list[RecordStage]:
     """Stages after cast and judge."""
-    return [Lengths(context), Range(context)]
+    return [Lengths(context), Range(context), Frame(context)]
 
 
 def encoder(context: Context) -> EncodeStage:
