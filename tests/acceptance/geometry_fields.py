@@ -153,38 +153,59 @@ def _lists_in(record: Record, prefix: str) -> Iterator[tuple[str, list[Record]]]
 
 
 def _inside(path: str, items: list[Record], order: str) -> Found:
-    """Text, box and label within the objects of one list."""
-    keys = list(dict.fromkeys(key for item in items for key in item))
-    lowered = {key.lower(): key for key in reversed(keys)}
-    text = next((lowered[n] for n in WORDS if n in lowered and n not in BOXES), None)
+    """Text, box and label within the objects of one list, or within objects in these."""
+    leaves = _leaves(items)
+    lowered = {name.rsplit(".", 1)[-1].lower(): name for name in reversed(leaves)}
+    text = next((lowered[n] for n in WORDS if n in lowered and _all_text(leaves[lowered[n]])), None)
     label = next((lowered[n] for n in LABELS if n in lowered and lowered[n] != text), None)
-    ids = label is not None and all(isinstance(item.get(label), int) for item in items if label in item)
+    ids = label is not None and all(isinstance(value, int) for value in leaves[label])
     box: str | tuple[str, ...] | None = None
     for name in BOXES:
-        if name in lowered and (box := _box_path(f"{path}.{lowered[name]}", lowered[name], items, order)):
+        if name in lowered and (box := _box_path(f"{path}.{lowered[name]}", leaves[lowered[name]], order)):
             break
-    if box is None and (columns := _corner_columns(keys, order)):
-        box = tuple(f"{path}.{column}" for column in columns)
+    for prefix in dict.fromkeys(name.rpartition(".")[0] for name in leaves) if box is None else ():
+        below = [n.rpartition(".")[2] for n in leaves if n.rpartition(".")[0] == prefix]
+        if columns := _corner_columns(below, order):
+            box = tuple(f"{path}.{prefix}.{c}" if prefix else f"{path}.{c}" for c in columns)
+            break
     return Found(text and f"{path}.{text}", box, label and f"{path}.{label}", None, ids)
 
 
-def _box_path(path: str, key: str, items: list[Record], order: str) -> str | tuple[str, ...] | None:
+def _leaves(items: list[Record], prefix: str = "", depth: int = 3) -> dict[str, list[Any]]:
+    """Values by dotted name, of the objects and of objects within them."""
+    found: dict[str, list[Any]] = {}
+    for item in items:
+        for key, value in item.items():
+            if value is not None:
+                found.setdefault(f"{prefix}{key}", []).append(value)
+    for name, values in list(found.items()):
+        objects = [value for value in values if isinstance(value, dict)]
+        if objects and depth:
+            found.update(_leaves(objects, f"{name}.", depth - 1))
+    return found
+
+
+def _all_text(values: list[Any]) -> bool:
+    return any(isinstance(value, str) for value in values) and not any(
+        isinstance(v, (list, dict)) for v in values
+    )
+
+
+def _box_path(path: str, values: list[Any], order: str) -> str | tuple[str, ...] | None:
     """A box that is a list, or an object that holds vertices, numbers, or another object with them."""
-    values = [item[key] for item in items if item.get(key) is not None]
-    if not values:
-        return None
-    if isinstance(values[0], list):
+    if values and isinstance(values[0], list):
         return path
-    if isinstance(values[0], dict):
-        inner = [value for value in values if isinstance(value, dict)]
-        keys = list(dict.fromkeys(k for value in inner for k in value))
-        if columns := _corner_columns(keys, order):
-            return tuple(f"{path}.{column}" for column in columns)
-        lowered = {k.lower(): k for k in keys}
-        for name in ("vertices", "normalizedvertices", "normalized_vertices", *BOXES):
-            if name in lowered and (
-                found := _box_path(f"{path}.{lowered[name]}", lowered[name], inner, order)
-            ):
+    inner = [value for value in values if isinstance(value, dict)]
+    if not inner:
+        return None
+    keys = list(dict.fromkeys(k for value in inner for k in value))
+    if columns := _corner_columns(keys, order):
+        return tuple(f"{path}.{column}" for column in columns)
+    lowered = {k.lower(): k for k in keys}
+    for name in ("vertices", "normalizedvertices", "normalized_vertices", *BOXES):
+        if name in lowered:
+            below = [value[lowered[name]] for value in inner if value.get(lowered[name]) is not None]
+            if found := _box_path(f"{path}.{lowered[name]}", below, order):
                 return found
     return None
 

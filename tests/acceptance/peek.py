@@ -111,10 +111,30 @@ def _json(path: Path) -> Iterator[Record]:
                 yield record
         return
     if isinstance(whole, dict):
-        held = next((v for v in whole.values() if _is_list_of(v, dict)), None)
-        yield from held if held and not _looks_like_record(whole) else [whole]
+        path = _path_to_records(whole)
+        yield from _at(whole, path) if path else [whole]
     elif isinstance(whole, list):
         yield from (record for record in whole if isinstance(record, dict))
+
+
+def _path_to_records(whole: Record, depth: int = 3) -> str | None:
+    """Dotted path of the list of records inside a document; None when the document is a record itself."""
+    if _looks_like_record(whole):
+        return None
+    for key, value in whole.items():
+        if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+            return key
+    for key, value in whole.items():
+        if isinstance(value, dict) and depth and (below := _path_to_records(value, depth - 1)):
+            return f"{key}.{below}"
+    return None
+
+
+def _at(whole: Record, path: str) -> list[Record]:
+    value: Any = whole
+    for part in path.split("."):
+        value = value[part]
+    return list(value)
 
 
 def records_at(folder: Path, files: tuple[str, ...]) -> str | None:
@@ -126,10 +146,8 @@ def records_at(folder: Path, files: tuple[str, ...]) -> str | None:
             whole = json.loads(decode((folder / name).read_bytes()))
         except (ValueError, RecursionError):
             continue
-        if isinstance(whole, dict) and not _looks_like_record(whole):
-            for key, value in whole.items():
-                if _is_list_of(value, dict):
-                    return f"$.{key}"
+        if isinstance(whole, dict) and (path := _path_to_records(whole)):
+            return f"$.{path}"
     return None
 
 
@@ -137,10 +155,6 @@ def _looks_like_record(whole: Record) -> bool:
     """Whether a document is one record itself: it has an id, a page size or two lists side by side."""
     names = {key.lower() for key in whole}
     return bool(names & {"id", "width", "page", "words", "messages", "conversations", "input_ids"})
-
-
-def _is_list_of(value: Any, kind: type) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(item, kind) for item in value)
 
 
 def cell(value: Any) -> Any:

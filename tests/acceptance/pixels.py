@@ -23,10 +23,10 @@ def check(context: Context, key: str, wanted: Any, report: Report, tolerance: fl
     for name, record in context.ids:
         if not record.certified:
             continue
-        value = wanted[name] if isinstance(wanted, Mapping) and name in wanted else wanted
-        if isinstance(value, Mapping) and any(context.is_id(str(k)) for k in value):
-            continue  # of another record
         image = stored(context, record)
+        value = _of(context, wanted, name, record)
+        if value is None:
+            continue  # it speaks of other records
         if image is None:
             report.fail(f"{name}: no page image stored")
         elif key == "distinct_levels":
@@ -37,6 +37,17 @@ def check(context: Context, key: str, wanted: Any, report: Report, tolerance: fl
         else:
             limit = tolerance or (EXACT if key == "pixel" else NEAR)
             _compare(context, record, image, value, report, limit)
+
+
+def _of(context: Context, wanted: Any, name: str | None, record: Record) -> Any:
+    """What is wanted of one record: by its id, by the name of its image, or of all."""
+    if not isinstance(wanted, Mapping):
+        return wanted
+    page = context.outcome.pages.get(record.samples[0].get("page_id") or "", {})
+    for key in (name, str(page.get("image", "")).rsplit("/", 1)[-1]):
+        if key in wanted:
+            return wanted[key]
+    return None if any(isinstance(value, Mapping) for value in wanted.values()) else wanted
 
 
 def stored(context: Context, record: Record) -> npt.NDArray[np.uint8] | None:

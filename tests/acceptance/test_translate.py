@@ -98,6 +98,26 @@ def test_vertices_inside_a_polygon_object(tmp_path: Path) -> None:
     assert layout["boxes"]["column"] == "$.words[].boundingPoly.vertices"
 
 
+def test_boxes_as_numbers_inside_nested_objects_of_a_nested_list(tmp_path: Path) -> None:
+    word = {"value": {"x": 1, "y": 2, "width": 3, "height": 4, "rotation": 5, "text": "a"}, "label": "O"}
+    document = {"export": {"tasks": [{"original_width": 9, "original_height": 8, "result": [word]}]}}
+    assumed = {**BOX, "bbox": {"order": "xywh+rotation_deg_cw_about_top_left", "unit": "percent"}}
+    case = _case(tmp_path / "c", assumed, json.dumps(document), name="input.json")
+    schema = _schema(case, tmp_path)
+    assert schema["read"]["records_at"] == "$.export.tasks"
+    assert schema["layout"]["words"] == "$.result[].value.text"
+    assert schema["layout"]["labels"]["column"] == "$.result[].label"
+    names = ("x", "y", "width", "height", "rotation")
+    assert schema["layout"]["boxes"]["columns"] == [f"$.result[].value.{name}" for name in names]
+
+
+def test_boxes_as_an_object_of_numbers(tmp_path: Path) -> None:
+    page = {"words": [{"text": "a", "box": {"Left": 0.1, "Top": 0.2, "Width": 0.3, "Height": 0.4}}]}
+    assumed = {**BOX, "bbox": {"order": "xywh", "unit": "ratio"}}
+    boxes = _schema(_case(tmp_path / "c", assumed, [page]), tmp_path)["layout"]["boxes"]
+    assert boxes["columns"] == [f"$.words[].box.{name}" for name in ("Left", "Top", "Width", "Height")]
+
+
 def test_a_page_box_by_field(tmp_path: Path) -> None:
     page = {"mediabox": [10, 20, 110, 220], "words": ["a"], "bboxes": [[11, 22, 33, 44]], "labels": ["O"]}
     for named in (["mediabox"], "mediabox [x0,y0,x1,y1]", ["x0", "y0", "x1", "y1"]):

@@ -90,7 +90,10 @@ def id_field(case: Case, sample: Sample) -> str | None:
     for key in [*candidates, *names]:
         if named & {str(v) for v in sample.values(key) if isinstance(v, (str, int))}:
             return key
-    return candidates[0] if candidates else None
+    declared = [
+        name for name in case.assumed.get("columns") or () if str(name).lower() in ("id", "key", "uid")
+    ]
+    return next(iter([*candidates, *declared]), None)
 
 
 def _tokens(case: Case, sample: Sample) -> dict[str, Any]:
