@@ -16,9 +16,11 @@ from pipeline.batch import Int64s, Mask
 
 Float64s = npt.NDArray[np.float64]
 
-TINY_OF_HEIGHT, TINY_OF_WIDTH = 0.0045, 0.0065
-"""Height of a line of text as a share of the page's height and width, below which nobody could read it: under 4 point
-on a letter page. Small print of 6 point, boxed tightly, is 0.005 of the height and 0.007 of the width."""
+TINY_OF_HEIGHT, TINY_OF_WIDTH = 0.005, 0.0075
+"""Height of a line of text as a share of the page's height and width, below which a page in one corner of the paper
+is doubted: 4 point on a letter page."""
+MANY = 20
+"""Boxes from which the size of a page's text is known."""
 FLAT = 3.5
 """Lines this low, in pixels, points or thousandths, are no text; in percent they are."""
 FEWEST = 3
@@ -178,13 +180,14 @@ def far_beyond(shape: Shape) -> Mask:
 
 
 def twice_normalized(shape: Shape) -> Mask:
-    """All in the top-left corner, in lines too low to be read: normalized once too often, or already 0 to 1000."""
+    """All in the top-left corner, in lines too low to be read: normalized once too often, or already 0 to 1000. Marks
+    in a figure are as small, but do not start at the page's margins."""
     right, bottom = shape.right / shape.width_of_page, shape.bottom / shape.height_of_page
-    tiny = (shape.height / shape.height_of_page < TINY_OF_HEIGHT) & (
-        shape.height / shape.width_of_page < TINY_OF_WIDTH
-    )
-    cornered = (right <= 0.8) & (bottom <= 0.8)
-    return cornered & tiny & (shape.count >= FEWEST + 2) & (shape.height > 0)
+    of_height, of_width = shape.height / shape.height_of_page, shape.height / shape.width_of_page
+    tiny = (of_height < TINY_OF_HEIGHT) & (of_width < TINY_OF_WIDTH)
+    margins = (shape.left / shape.width_of_page <= 0.1) & (shape.top / shape.height_of_page <= 0.1)
+    cornered = margins & (right <= 0.8) & (bottom <= 0.8)
+    return cornered & tiny & (shape.count >= MANY) & (shape.height > 0)
 
 
 def against_reading(shape: Shape) -> Mask:
