@@ -1,0 +1,111 @@
+"""The child's side of the sandbox: limits first, then the task, its answers in frames on the standard output.
+
+Started by ``sandbox.py`` only. Imports nothing but the standard library before the task does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_BARE_MB = 1024
+"""Address space of the bare interpreter where it cannot be asked."""
+
+
+class TaskFault(Exception):
+    """What a task says of its file; becomes a ``FileFault`` on the other side.
+
+    Args:
+        reason: slug of a file reason.
+        found, expected: in words, without cell text.
+    """
+
+    def __init__(self, reason: str, found: str, expected: str = "") -> None:
+        super().__init__(reason, found, expected)
+        self.reason, self.found, self.expected = reason, found, expected
+
+
+Answer = Mapping[str, Any] | bytes | memoryview
+Task = Callable[[Mapping[str, Any]], Iterator[Answer]]
+
+
+def main(order: Mapping[str, Any]) -> None:
+    """Run the ordered task; never returns."""
+    output = os.dup(1)
+    os.dup2(2, 1)  # whatever a parser prints must not end up between the frames
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    _die_with(order["parent"])
+    code = 0
+    module, name = order["task"].split(":")
+    task: Task = getattr(import_module(module), name)
+    try:
+        _limit(order["seconds"], order["memory_mb"])
+        for answer in task(order["request"]):
+            _send(output, answer)
+        _send(output, {"done": True})
+    except TaskFault as fault:
+        _fault(output, fault.reason, fault.found, fault.expected)
+    except MemoryError:
+        _fault(output, "memory", "", "")
+    except BaseException as error:  # a panic of a Rust parser is no Exception
+        name = "panic" if "Panic" in type(error).__name__ else type(error).__name__
+        _fault(output, "file_unreadable", f"the parser failed ({name})", "a sound file")
+        code = 1
+    os._exit(code)
+
+
+def _send(output: int, answer: Answer) -> None:
+    if isinstance(answer, Mapping):
+        kind, body = b"J", memoryview(json.dumps(answer).encode())
+    else:
+        kind, body = b"A", memoryview(answer)
+    _write(output, memoryview(kind + body.nbytes.to_bytes(8, "big")))
+    _write(output, body)
+
+
+def _write(output: int, data: memoryview) -> None:
+    while data:
+        data = data[os.write(output, data) :]
+
+
+def _fault(output: int, reason: str, found: str, expected: str) -> None:
+    _send(output, {"fault": {"reason": reason, "found": found, "expected": expected}})
+
+
+def _limit(seconds: int, memory_mb: int) -> None:
+    """Limit what this process may take from here on. The parent's clock rules; these hold when it is gone."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    wanted = seconds + 5
+    resource.setrlimit(resource.RLIMIT_CPU, (wanted if hard < 0 else min(wanted, hard), hard))
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = _address_space() + memory_mb * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (wanted if hard < 0 else min(wanted, hard), hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _address_space() -> int:
+    """Bytes of address space in use."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except OSError:
+        return _BARE_MB * 2**20
+    return pages * resource.getpagesize()
+
+
+def _die_with(parent: int) -> None:
+    """Have the system end this process when its parent ends, however that happens (Linux)."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it is gone already
+        os._exit(0)

@@ -1,0 +1,173 @@
+"""Sheets of .xls, .xlsb and .ods through fastexcel, read once as text and then by type where the text is not enough.
+
+As text alone, fastexcel rounds fractions to nine decimals, shows times of day as days of 1899 and drops those of
+OpenDocument. Each type is therefore asked for as well, and the texts are corrected: a duration is only given for
+cells that are dates or times, a boolean is the text ``true`` with the number 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import fastexcel
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.sources.sandboxed import TaskFault
+from pipeline.sources.workbook.block import Placed
+from pipeline.sources.workbook.cells import Int64s
+from pipeline.sources.workbook.package import Sheet
+from pipeline.sources.workbook.texts import DAY_MS, LONGEST_CELL, at_limit, shortest
+
+ROWS = 20_000
+_ERRORS = {
+    "Div0": "#DIV/0!", "NA": "#N/A", "Name": "#NAME?", "Null": "#NULL!", "Num": "#NUM!", "Ref": "#REF!",
+    "Value": "#VALUE!", "GettingData": "#GETTING_DATA",
+}  # fmt: skip
+_REFUSALS = (
+    ("password", "a workbook under a password", "a workbook without a password"),
+    ("Cannot detect file format", "bytes of another kind", "an Excel or OpenDocument workbook"),
+)
+
+
+class Workbook:
+    """An open workbook of any format that fastexcel reads."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._reader = fastexcel.read_excel(path.read_bytes())
+        except fastexcel.FastExcelError as error:
+            raise _refused(error) from None
+        self.sheets = tuple(self._sheet(name) for name in self._reader.sheet_names)
+
+    def _sheet(self, name: str) -> Sheet:
+        try:
+            visible = self._reader.load_sheet(name, n_rows=1, header_row=None, dtypes="string").visible
+        except fastexcel.FastExcelError:
+            return Sheet(name, kind="unreadable")
+        return Sheet(name, visible)
+
+    def placed(self, sheet: Sheet, most_cells: int) -> Iterator[Placed]:
+        """Cells of a sheet, some rows at a time."""
+        batch, errors, first_column = self._load(sheet.name, "string")
+        if batch.num_rows * batch.num_columns > most_cells:
+            found = f"{batch.num_rows} rows of {batch.num_columns} cells"
+            raise TaskFault("file_limit", found, f"{most_cells} cells")
+        if not batch.num_columns:
+            return
+        typed = {name: self._load(sheet.name, name)[0] for name in ("float", "duration", "datetime")}
+        columns = [
+            _corrected(column, *(typed[name].column(i) for name in ("float", "duration", "datetime")))
+            for i, column in enumerate(batch.columns)
+        ]
+        for start in range(0, batch.num_rows, ROWS):
+            part = [column.slice(start, ROWS) for column in columns]
+            here = [error for error in errors if start <= error[0] < start + ROWS]
+            yield _placed(part, start, first_column, here)
+
+    def _load(
+        self, name: str, dtype: fastexcel.DType
+    ) -> tuple[pa.RecordBatch, list[tuple[int, int, str]], int]:
+        """The sheet in one type: a batch whose row ``i`` is sheet row ``i + 1``, error cells, and its first column."""
+        try:
+            sheet = self._reader.load_sheet(name, header_row=None, skip_rows=0, dtypes=dtype)
+            batch, errors = sheet.to_arrow_with_errors()
+            places = [column.absolute_index for column in sheet.available_columns()]
+        except fastexcel.FastExcelError as error:
+            raise _refused(error) from None
+        found = []
+        for error in errors.errors if errors is not None and dtype == "string" else ():
+            code = error.detail.partition("Error(")[2].partition(")")[0]
+            if code:
+                found.append((*error.position, _ERRORS.get(code, f"#{code}")))
+        return batch, found, places[0] if places else 0
+
+
+def _refused(error: Exception) -> TaskFault:
+    """A refusal in our own words: those of the parser may hold text of the file."""
+    said = str(error)
+    for sign, found, expected in _REFUSALS:
+        if sign.lower() in said.lower():
+            return TaskFault("file_unreadable", found, expected)
+    return TaskFault("file_unreadable", "the parser refuses it", "a sound workbook")
+
+
+def _corrected(
+    texts: pa.StringArray, numbers: pa.DoubleArray, durations: pa.DurationArray, moments: pa.TimestampArray
+) -> pa.StringArray:
+    """Texts of one column put right by its numbers, durations and moments (null where a cell is none)."""
+    dated = np.flatnonzero(durations.is_valid().to_numpy(zero_copy_only=False))
+    if len(dated):
+        texts = _replaced(
+            texts, dated, _dates(durations.take(pa.array(dated)), moments.take(pa.array(dated)))
+        )
+    has = pc.and_(numbers.is_valid(), texts.is_valid()).to_numpy(zero_copy_only=False)
+    numeric = np.flatnonzero(has)
+    if not len(numeric):
+        return texts
+    changed: dict[int, str] = {}
+    shown = texts.take(pa.array(numeric)).to_pylist()
+    exact = numbers.take(pa.array(numeric)).to_pylist()
+    for place, text, value in zip(numeric.tolist(), shown, exact, strict=True):
+        if text in ("true", "false"):
+            changed[place] = text.upper()
+        elif _value(text) != value:
+            changed[place] = shortest(value) if np.isfinite(value) else text
+        elif text == "-0":
+            changed[place] = "0"
+    return _replaced(texts, np.array(list(changed), np.int64), list(changed.values()))
+
+
+def _value(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _dates(durations: pa.DurationArray, moments: pa.TimestampArray) -> list[str]:
+    """Dates and times as ISO 8601: a time of day where there is no day, else the day, with its time unless midnight."""
+    ms = durations.cast(pa.duration("ms")).cast(pa.int64()).to_pylist()
+    texts = []
+    for serial, moment in zip(ms, moments.to_pylist(), strict=True):
+        if moment is None or 0 < serial < DAY_MS:
+            seconds, rest = divmod(serial, 1000)
+            clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+            texts.append(f"{clock}.{rest:03d}" if rest else clock)
+        elif serial % DAY_MS == 0:
+            texts.append(moment.date().isoformat())
+        else:
+            texts.append(moment.isoformat(timespec="milliseconds" if serial % 1000 else "seconds"))
+    return texts
+
+
+def _replaced(texts: pa.StringArray, at: Int64s, new: list[str]) -> pa.StringArray:
+    if not len(at):
+        return texts
+    mask = np.zeros(len(texts), np.bool_)
+    mask[at] = True
+    return pc.replace_with_mask(texts, pa.array(mask), pa.array(new, pa.string()))
+
+
+def _placed(
+    columns: list[pa.StringArray], start: int, first_column: int, errors: list[tuple[int, int, str]]
+) -> Placed:
+    """A slice of a dense sheet as cells, column after column."""
+    count = len(columns[0])
+    found = {(row - start, column): text for row, column, text in errors}
+    for (row, column), text in found.items():
+        columns[column] = _replaced(columns[column], np.array([row]), [text])
+    texts = pa.concat_arrays(columns)
+    marks = [(column * count + row, "cell_error", text) for (row, column), text in found.items()]
+    marks += [(int(at), "possibly_truncated_at_source", str(LONGEST_CELL)) for at in at_limit(texts)]
+    return Placed(
+        rows=np.arange(start + 1, start + count + 1, dtype=np.int64),
+        row_of=np.tile(np.arange(count, dtype=np.int64), len(columns)),
+        columns=np.repeat(np.arange(first_column, first_column + len(columns), dtype=np.int32), count),
+        texts=texts,
+        mark_at=np.array([at for at, _, _ in marks], np.int64),
+        reasons=[reason for _, reason, _ in marks],
+        found=[text for _, _, text in marks],
+    )

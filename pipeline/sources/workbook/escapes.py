@@ -1,0 +1,44 @@
+"""``_x000D_`` and the like (ECMA-376 part 1, 22.9.2.19, ST_Xstring): how workbooks write characters that XML cannot."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Mask = npt.NDArray[np.bool_]
+_ESCAPES = re.compile(r"(?:_x[0-9A-Fa-f]{4}_)+")
+
+
+def decode(texts: pa.StringArray) -> tuple[pa.StringArray, Mask]:
+    """Texts with escapes decoded and line ends as plain line feeds, and which texts had any of these (bool [n]).
+
+    A surrogate without its other half becomes U+FFFD, which a later check finds.
+    """
+    changed = np.zeros(len(texts), np.bool_)
+    found = pc.or_(pc.match_substring_regex(texts, "_x[0-9A-Fa-f]{4}_"), pc.match_substring(texts, "\r"))
+    places = np.flatnonzero(pc.fill_null(found, False).to_numpy(zero_copy_only=False))
+    if not len(places):
+        return texts, changed
+    before = texts.take(pa.array(places)).to_pylist()
+    after = [plain(text) for text in before]
+    changed[places] = [old != new for old, new in zip(before, after, strict=True)]
+    mask = np.zeros(len(texts), np.bool_)
+    mask[places] = True
+    return pc.replace_with_mask(texts, pa.array(mask), pa.array(after, pa.string())), changed
+
+
+def plain(text: str) -> str:
+    """One text with its escapes decoded. ``_x005F_`` is an escaped underscore: ``_x005F_x000D_`` is the plain text
+    ``_x000D_``."""
+    decoded = _ESCAPES.sub(_run, text)
+    return decoded.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _run(match: re.Match[str]) -> str:
+    """A run of escapes: UTF-16 code units, so that two may make one character."""
+    units = bytes.fromhex(match[0].replace("_x", "").replace("_", ""))
+    return units.decode("utf-16-be", "replace")

@@ -1,0 +1,137 @@
+"""Cells of any well-formed sheet XML: prefixes, comments, CDATA, rich inline text, missing references."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.sources.sandboxed import TaskFault
+from pipeline.sources.workbook.cells import Cells, Stored
+from pipeline.sources.workbook.rows import MOST_COLUMNS, MOST_ROWS
+from pipeline.sources.workbook.xml import Attributes, attribute, feed, local, parser
+
+ROWS = 10_000
+_TYPES = {
+    "": Stored.NUMBER, "n": Stored.NUMBER, "s": Stored.SHARED, "str": Stored.TEXT, "inlineStr": Stored.TEXT,
+    "b": Stored.BOOLEAN, "e": Stored.ERROR, "d": Stored.ISO_DATE,
+}  # fmt: skip
+
+
+class _Sheet:
+    """Collects cells as the parser meets them."""
+
+    def __init__(self, after: int = 0) -> None:
+        self.rows: list[int] = []
+        self.cells: list[tuple[int, int, int, int, str | None]] = []
+        self._row, self._column = after, -1
+        self._over = False
+        self._path: list[str] = []
+        self._type = ""
+        self._style = 0
+        self._formula = self._value = False
+        self._text: list[str] = []
+
+    def start(self, name: str, attributes: Attributes) -> None:
+        tag = local(name)
+        self._path.append(tag)
+        if self._over:
+            return
+        if tag == "row":
+            self._start_row(attributes)
+        elif tag == "c" and self._row:
+            self._start_cell(attributes)
+        elif tag == "f":
+            self._formula = True
+        elif tag in ("v", "is"):
+            self._value = True
+
+    def end(self, name: str) -> None:
+        tag = self._path.pop()
+        if tag == "c" and self._row and not self._over:
+            self._end_cell()
+        elif tag == "sheetData":
+            self._over = True
+
+    def text(self, text: str) -> None:
+        path = self._path
+        if not path:
+            return
+        if path[-1] == "v" or (path[-1] == "t" and "is" in path and "rPh" not in path):
+            self._text.append(text)
+
+    def _start_row(self, attributes: Attributes) -> None:
+        said = attribute(attributes, "r")
+        row = int(said) if said.isascii() and said.isdigit() else self._row + 1
+        if not self._row < row <= MOST_ROWS:
+            raise TaskFault("file_unreadable", f"row {row} after row {self._row}", "rows in their order")
+        self._row, self._column = row, -1
+        self.rows.append(row)
+
+    def _start_cell(self, attributes: Attributes) -> None:
+        said = attribute(attributes, "r")
+        letters = said.rstrip("0123456789")
+        column = self._column + 1
+        if letters:
+            column = 0
+            for letter in letters.upper():
+                column = column * 26 + ord(letter) - 64
+            column -= 1
+        if not 0 <= column < MOST_COLUMNS:
+            raise TaskFault("file_unreadable", "a column beyond the sheet", f"{MOST_COLUMNS} columns")
+        self._column = column
+        self._type = attribute(attributes, "t")
+        style = attribute(attributes, "s", "0")
+        self._style = int(style) if style.isascii() and style.isdigit() and len(style) < 9 else 0
+        self._formula = self._value = False
+        self._text = []
+
+    def _end_cell(self) -> None:
+        stored = _TYPES.get(self._type, Stored.INVALID)
+        value: str | None = "".join(self._text)
+        if not self._value or (not value and stored is not Stored.TEXT):
+            stored, value = (Stored.FORMULA_EMPTY if self._formula else Stored.BLANK), None
+        self.cells.append((len(self.rows) - 1, self._column, stored, self._style, value))
+
+    def take(self) -> Cells:
+        """The cells so far, of finished rows; they are then forgotten."""
+        columns = list(zip(*self.cells, strict=True)) or [(), (), (), (), ()]
+        made = Cells(
+            rows=np.array(self.rows, np.int64),
+            row_of=np.array(columns[0], np.int64),
+            columns=np.array(columns[1], np.int32),
+            stored=np.array(columns[2], np.uint8),
+            styles=np.array(columns[3], np.int32),
+            values=pa.array(columns[4], pa.string()),
+        )
+        self.rows, self.cells = [], []
+        return made
+
+
+def read(chunk: bytes, after: int = 0) -> Cells:
+    """Cells of a chunk that holds whole ``<row>`` elements, in UTF-8, and follows row ``after``."""
+    sheet = _Sheet(after)
+    made = parser(sheet.start, sheet.end, sheet.text)
+    feed("the sheet", made, (b"<sheetData>", chunk, b"</sheetData>"))
+    return sheet.take()
+
+
+def stream(part: str, chunks: Iterator[bytes]) -> Iterator[Cells]:
+    """Cells of a whole sheet part, about ``ROWS`` rows at a time."""
+    sheet = _Sheet()
+    ready: list[Cells] = []
+
+    def end(name: str) -> None:
+        sheet.end(name)
+        if len(sheet.rows) >= ROWS and local(name) == "row":
+            ready.append(sheet.take())
+
+    made = parser(sheet.start, end, sheet.text)
+    for chunk in chunks:
+        feed(part, made, (chunk,), final=False)
+        yield from ready
+        ready.clear()
+    feed(part, made, ())
+    yield from ready
+    yield sheet.take()

@@ -1,0 +1,128 @@
+"""A zipped workbook (ECMA-376 part 2): its parts, relationships, sheets and date system. Nothing is extracted."""
+
+from __future__ import annotations
+
+import posixpath
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.sources.sandboxed import TaskFault
+from pipeline.sources.workbook.xml import Attributes, attribute, walk
+
+CHUNK = 4 * 2**20
+SMALL = 64 * 2**20
+"""Largest part other than sheets and shared texts, inflated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One sheet of a workbook, in the order of its tabs.
+
+    Attributes:
+        state: ``visible``, ``hidden`` or ``veryhidden``.
+        kind: ``worksheet``, or ``chartsheet`` and the like, which hold no cells.
+        part: where its cells are; "" where the format has no parts.
+    """
+
+    name: str
+    state: str = "visible"
+    kind: str = "worksheet"
+    part: str = ""
+
+
+class Package:
+    """The open archive. Part names are compared without case, as the standard says."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._archive = zipfile.ZipFile(path)
+        except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError) as error:
+            raise TaskFault(
+                "file_unreadable", f"a broken archive ({type(error).__name__})", "a workbook"
+            ) from None
+        self._parts = {_name(info.filename): info for info in self._archive.infolist()}
+        self.sheets: tuple[Sheet, ...] = ()
+        self.date1904 = False
+        self.shared = self.styles = ""
+        self._open_workbook()
+
+    def has(self, part: str) -> bool:
+        """Whether the part is there."""
+        return _name(part) in self._parts
+
+    def chunks(
+        self, part: str, size: int = CHUNK, *, first: int = 0, limit: int | None = None
+    ) -> Iterator[bytes]:
+        """Bytes of a part, inflated as they are asked for, the first of them ``first`` bytes where that is given.
+
+        Raises ``TaskFault`` where it is missing, damaged, encrypted, or longer than ``limit``.
+        """
+        info = self._parts.get(_name(part))
+        if info is None:
+            raise TaskFault("file_unreadable", f"no part {part}", "a whole workbook")
+        left = limit
+        try:
+            with self._archive.open(info) as stream:
+                while chunk := stream.read(first or size):
+                    yield chunk
+                    first = 0
+                    if left is not None and (left := left - len(chunk)) < 0:
+                        raise TaskFault("file_limit", f"{part} of more than {limit} bytes", f"{limit} bytes")
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            OSError,
+            RuntimeError,
+            NotImplementedError,
+        ) as error:
+            found = f"{part} does not inflate ({type(error).__name__})"
+            raise TaskFault("file_unreadable", found, "a sound archive") from None
+
+    def _open_workbook(self) -> None:
+        main = "xl/workbook.xml"
+        for kind, target in self._relationships("").values():
+            if kind == "officeDocument":
+                main = target
+        relations = self._relationships(main)
+        sheets: list[Sheet] = []
+
+        def start(name: str, attributes: Attributes) -> None:
+            if name == "workbookPr":
+                self.date1904 = attribute(attributes, "date1904") in ("1", "true", "on")
+            elif name == "sheet":
+                kind, part = relations.get(attribute(attributes, "id"), ("", ""))
+                state = attribute(attributes, "state", "visible").lower()
+                sheets.append(Sheet(attribute(attributes, "name"), state, kind or "worksheet", part))
+
+        walk(main, self.chunks(main, limit=SMALL), start)
+        self.sheets = tuple(sheets)
+        by_kind = dict(relations.values())
+        folder = posixpath.dirname(main)
+        self.shared = by_kind.get("sharedStrings", posixpath.join(folder, "sharedStrings.xml"))
+        self.styles = by_kind.get("styles", posixpath.join(folder, "styles.xml"))
+
+    def _relationships(self, part: str) -> dict[str, tuple[str, str]]:
+        """Relationship id → (last word of its type, part it leads to)."""
+        folder, name = posixpath.split(part)
+        rels = posixpath.join(folder, "_rels", f"{name}.rels")
+        found: dict[str, tuple[str, str]] = {}
+        if not self.has(rels):
+            return found
+
+        def start(element: str, attributes: Attributes) -> None:
+            if element == "Relationship" and attribute(attributes, "TargetMode") != "External":
+                target = attribute(attributes, "Target").replace("\\", "/")
+                whole = target if target.startswith("/") else posixpath.join(folder, target)
+                kind = attribute(attributes, "Type").rpartition("/")[2]
+                found[attribute(attributes, "Id")] = (kind, posixpath.normpath(whole).lstrip("/"))
+
+        walk(rels, self.chunks(rels, limit=SMALL), start)
+        return found
+
+
+def _name(part: str) -> str:
+    return part.replace("\\", "/").lstrip("/").lower()

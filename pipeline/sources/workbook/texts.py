@@ -1,0 +1,245 @@
+"""From stored values to text as a reader of the sheet sees it, without passing numbers through a float.
+
+Numbers keep every stored digit; a fraction is the shortest text of the same double. Dates and times are ISO 8601.
+Booleans are ``TRUE`` and ``FALSE``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.sources.workbook.cells import Cells, Int64s, Stored
+from pipeline.sources.workbook.escapes import decode
+from pipeline.sources.workbook.shared import SharedTexts
+from pipeline.sources.workbook.styles import Shown, Shows
+
+_PLAIN = r"^(?:0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]{0,9})\.[0-9]{0,4}[1-9])$"
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_EXPONENT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+DAY_MS = 86_400_000
+LAST_DAY = 2_958_466
+"""The day after 9999-12-31, in days of the 1900 system."""
+LONGEST_CELL = 32_767
+"""Characters (UTF-16 code units) that one cell can hold: the application's own limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What is wrong with cells, or was repaired in them.
+
+    Attributes:
+        at: int64 [k], index of the cell, or its row.
+        columns: int32 [k].
+        reasons: slug of each.
+        found: in words, or the cell's text.
+    """
+
+    at: Int64s
+    columns: npt.NDArray[np.int32]
+    reasons: list[str]
+    found: list[str]
+
+
+class Texts:
+    """Turns stored cells to texts.
+
+    Args:
+        shared: the shared texts.
+        shows: how each style shows numbers.
+        date1904: whether day 0 is 1904-01-01.
+    """
+
+    def __init__(self, shared: SharedTexts, shows: Shows, *, date1904: bool) -> None:
+        self._shared, self._shows, self._date1904 = shared, shows, date1904
+
+    def __call__(self, cells: Cells) -> tuple[pa.StringArray, Marks]:
+        """Text of each cell (null: none), and marks that refer to cells by index."""
+        parts: list[pa.StringArray] = []
+        places: list[Int64s] = []
+        marks = _Marking()
+        for stored in Stored:
+            at = np.flatnonzero(cells.stored == stored)
+            if len(at) and stored not in (Stored.BLANK, Stored.FORMULA_EMPTY):
+                parts.append(self._texts(stored, cells, at, marks))
+                places.append(at)
+            elif stored is Stored.FORMULA_EMPTY:
+                marks.add(at, "cell_formula_empty", "")
+        order = np.full(len(cells.stored), -1, np.int64)
+        if not parts:
+            return pa.nulls(len(order), pa.string()), marks.done(cells)
+        whole = np.concatenate(places)
+        order[whole] = np.arange(len(whole))
+        texts = pa.concat_arrays(parts).take(pa.array(order, mask=order < 0))
+        marks.add(at_limit(texts), "possibly_truncated_at_source", str(LONGEST_CELL))
+        return texts, marks.done(cells)
+
+    def _texts(self, stored: Stored, cells: Cells, at: Int64s, marks: _Marking) -> pa.StringArray:
+        values = cells.values.take(pa.array(at))
+        match stored:
+            case Stored.SHARED:
+                return self._of_shared(values, at, marks)
+            case Stored.TEXT:
+                texts, changed = decode(values)
+                marks.add(at[changed], "cell_escape_decoded", "")
+                return texts
+            case Stored.NUMBER:
+                return self._of_numbers(values, cells.styles[at], at, marks)
+            case Stored.BOOLEAN:
+                return pc.if_else(pc.is_in(values, pa.array(["0", "false"])), "FALSE", "TRUE")
+            case Stored.ERROR:
+                for place, text in zip(at.tolist(), values.to_pylist(), strict=True):
+                    marks.add(np.array([place]), "cell_error", text)
+                return values
+            case Stored.ISO_DATE:
+                return values
+            case _:
+                marks.add(at, "cell_error", "a value of an unknown type")
+                return values
+
+    def _of_shared(self, values: pa.StringArray, at: Int64s, marks: _Marking) -> pa.StringArray:
+        proper = pc.match_substring_regex(values, "^[0-9]{1,9}$").to_numpy(zero_copy_only=False)
+        indices = pc.if_else(pa.array(proper), values, str(2**40)).cast(pa.int64()).to_numpy()
+        texts, escaped = self._shared.take(indices)
+        marks.add(at[escaped], "cell_escape_decoded", "")
+        lost = texts.is_null().to_numpy(zero_copy_only=False)
+        marks.add(at[lost], "cell_error", "a shared text that is not there")
+        return texts
+
+    def _of_numbers(
+        self, values: pa.StringArray, styles: npt.NDArray[np.int32], at: Int64s, marks: _Marking
+    ) -> pa.StringArray:
+        shows = np.zeros(len(at), np.uint8)
+        known = styles < len(self._shows)
+        shows[known] = self._shows[styles[known]]
+        odd = np.flatnonzero(~pc.match_substring_regex(values, _PLAIN).to_numpy(zero_copy_only=False))
+        bad = []
+        texts = []
+        for place, raw in zip(odd.tolist(), values.take(pa.array(odd)).to_pylist(), strict=True):
+            text = number(raw)
+            texts.append(raw if text is None else text)
+            if text is None:
+                bad.append(place)
+        marks.add(at[bad], "cell_error", "not a finite number")
+        shows[bad] = Shown.NUMBER
+        values = _replaced(values, odd, texts)
+        dated = np.flatnonzero(shows != Shown.NUMBER)
+        if not len(dated):
+            return values
+        moments = dates(values.take(pa.array(dated)), shows[dated], date1904=self._date1904)
+        return _replaced(values, dated, moments)
+
+
+def _replaced(values: pa.StringArray, at: Int64s, texts: Sequence[str]) -> pa.StringArray:
+    """Values with other texts at some places, ascending."""
+    if not len(at):
+        return values
+    mask = np.zeros(len(values), np.bool_)
+    mask[at] = True
+    return pc.replace_with_mask(values, pa.array(mask), pa.array(texts, pa.string()))
+
+
+class _Marking:
+    """Marks as they are made."""
+
+    def __init__(self) -> None:
+        self._at: list[Int64s] = []
+        self._reasons: list[str] = []
+        self._found: list[str] = []
+
+    def add(self, at: Int64s, reason: str, found: str) -> None:
+        self._at.append(at)
+        self._reasons += [reason] * len(at)
+        self._found += [found] * len(at)
+
+    def done(self, cells: Cells) -> Marks:
+        at = np.concatenate(self._at) if self._at else np.zeros(0, np.int64)
+        return Marks(at, cells.columns[at], self._reasons, self._found)
+
+
+def number(raw: str) -> str | None:
+    """A stored number as text: an integer digit by digit, a fraction as the shortest text of the same double.
+
+    None for what is no finite number.
+    """
+    text = raw.strip()
+    if _INTEGER.fullmatch(text):
+        digits = text.lstrip("+-").lstrip("0") or "0"
+        return f"-{digits}" if text.startswith("-") and digits != "0" else digits
+    if not _EXPONENT.fullmatch(text):
+        return None
+    value = float(text)
+    if not np.isfinite(value):
+        return None
+    return shortest(value)
+
+
+def shortest(value: float) -> str:
+    """Shortest text of a finite double: plain digits where the sheet would show a plain number, else an exponent."""
+    if value == 0:
+        return "0"
+    if 1e-9 <= abs(value) < 1e21:
+        return format(Decimal(repr(value)).normalize(), "f")
+    mantissa, _, exponent = repr(value).partition("e")
+    return f"{mantissa.removesuffix('.0')}E{int(exponent):+03d}"
+
+
+def dates(numbers: pa.StringArray, shows: npt.NDArray[np.uint8], *, date1904: bool) -> list[str]:
+    """Serial day numbers as ISO 8601, to the millisecond.
+
+    Dates as ``2024-01-31``, with a time of day ``2024-01-31T09:30:00``; times of day ``09:30:00``; durations
+    ``42:00:00``. A number outside of the calendar stays a number. The 1900 system counts a 29th of February 1900
+    that never was: day 60 stays ``1900-02-29``, as the sheet shows it.
+    """
+    serial = numbers.cast(pa.float64()).to_numpy()
+    total = np.round(serial * DAY_MS)
+    last = LAST_DAY - 1462 if date1904 else LAST_DAY
+    legal = (serial >= 0) & (total < last * DAY_MS)
+    whole = np.where(legal, total, 0).astype(np.int64)
+    days, ms = whole // DAY_MS, whole % DAY_MS
+    if date1904:
+        moments = np.datetime64("1904-01-01", "ms") + whole
+    else:
+        moments = np.datetime64("1899-12-30", "ms") + whole + np.where(days < 60, DAY_MS, 0)
+    seconds = np.datetime_as_string(moments.astype("datetime64[s]"))
+    texts = np.array(numbers.to_pylist(), object)
+    clock = legal & (days == 0) & ((shows == Shown.TIME) | (ms > 0) & (not date1904))
+    timed = legal & ~clock & ((ms > 0) | np.isin(shows, (Shown.DATETIME, Shown.TIME)))
+    plain = legal & ~clock & ~timed
+    texts[plain] = seconds[plain].astype("U10")
+    texts[timed] = seconds[timed]
+    for i in np.flatnonzero(clock | ((shows == Shown.DURATION) & (serial >= 0) & (total < 2**53))).tolist():
+        texts[i] = _clock(int(total[i]))
+    for i in np.flatnonzero(timed & (ms % 1000 > 0)).tolist():
+        texts[i] = str(moments[i])
+    if not date1904:
+        for i in np.flatnonzero((days == 60) & (plain | timed)).tolist():
+            texts[i] = "1900-02-29" + texts[i][10:]
+    made: list[str] = texts.tolist()
+    return made
+
+
+def _clock(ms: int) -> str:
+    """Milliseconds as ``09:30:00`` or ``09:30:00.250``."""
+    seconds, rest = divmod(ms, 1000)
+    fraction = f".{rest:03d}" if rest else ""
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{fraction}"
+
+
+def at_limit(texts: pa.StringArray) -> Int64s:
+    """Indices of texts that are exactly as long as a cell can hold."""
+    long = pc.fill_null(pc.greater_equal(pc.binary_length(texts), LONGEST_CELL), False)
+    places = np.flatnonzero(long.to_numpy(zero_copy_only=False))
+    exact = [
+        place
+        for place, text in zip(places.tolist(), texts.take(pa.array(places)).to_pylist(), strict=True)
+        if len(text.encode("utf-16-le", "surrogatepass")) // 2 == LONGEST_CELL
+    ]
+    return np.array(exact, np.int64)

@@ -1,0 +1,110 @@
+"""XML tags of a chunk as arrays. Only for chunks without comments, CDATA and instructions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Bytes = npt.NDArray[np.uint8]
+Int64s = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+_LT, _GT, _SLASH, _ZERO = ord("<"), ord(">"), ord("/"), ord("0")
+_ENTITIES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&amp;", "&"))
+
+
+class Unusual(Exception):
+    """The chunk is not written the usual way; the exact parser must read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """Tags in their order.
+
+    Attributes:
+        data: the chunk; ``buffer``: the same bytes, uint8, with 64 zero bytes at the end, so that a look ahead
+            needs no bounds check.
+        starts, ends: int64 [n], place of ``<`` and of ``>``.
+        first, second: uint8 [n], the two bytes after ``<``.
+        closed: bool [n], whether the tag closes itself.
+    """
+
+    data: bytes
+    buffer: Bytes
+    starts: Int64s
+    ends: Int64s
+    first: Bytes
+    second: Bytes
+    closed: Mask
+
+
+def tags(data: bytes) -> Tags:
+    """Find all tags. Raises ``Unusual`` where ``<`` and ``>`` do not pair."""
+    padded = data + bytes(64)
+    buffer = np.frombuffer(padded, np.uint8)
+    starts, ends = np.flatnonzero(buffer == _LT), np.flatnonzero(buffer == _GT)
+    if len(ends) > len(starts) and len(starts):  # ">" may stand in a text as it is
+        ends = ends[np.minimum(np.searchsorted(ends, starts), len(ends) - 1)]
+    if len(starts) != len(ends) or (ends <= starts).any() or (ends[:-1] >= starts[1:]).any():
+        raise Unusual("tags do not pair")
+    return Tags(
+        padded, buffer, starts, ends, buffer[starts + 1], buffer[starts + 2], buffer[ends - 1] == _SLASH
+    )
+
+
+def number_at(buffer: Bytes, places: Int64s, most: int) -> tuple[Int64s, Int64s]:
+    """Decimal numbers that start at the given places: their values, and the places after their last digit.
+
+    Raises ``Unusual`` for a number of no digit or of more than ``most``.
+    """
+    values = np.zeros(len(places), np.int64)
+    at = places.copy()
+    live = np.ones(len(places), np.bool_)
+    for step in range(most + 1):
+        digit = buffer[at].astype(np.int64) - _ZERO
+        live &= (digit >= 0) & (digit <= 9)
+        if not live.any():
+            break
+        if step == most:
+            raise Unusual("a long number")
+        values = np.where(live, values * 10 + digit, values)
+        at += live
+    if (at == places).any():
+        raise Unusual("no number")
+    return values, at
+
+
+def slices(tags_: Tags, starts: Int64s, ends: Int64s) -> pa.BinaryArray:
+    """The bytes between places of the chunk, in the order of the chunk, without a copy of each."""
+    if not len(starts):
+        return pa.array([], pa.binary())
+    edges = np.empty(2 * len(starts), np.int32)
+    edges[0::2], edges[1::2] = starts, ends
+    both = pa.BinaryArray.from_buffers(
+        pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), pa.py_buffer(tags_.data)]
+    )
+    return both.take(pa.array(np.arange(0, len(edges), 2)))
+
+
+def text_of(raw: pa.BinaryArray) -> pa.StringArray:
+    """Character data as text: UTF-8 proven, line ends as XML reads them, the five entities resolved.
+
+    Raises ``Unusual`` for bytes that are not UTF-8 and for numeric references.
+    """
+    try:
+        text = raw.cast(pa.string())
+    except pa.ArrowInvalid:
+        raise Unusual("not UTF-8") from None
+    if pc.any(pc.match_substring(text, "\r")).as_py():
+        text = pc.replace_substring(pc.replace_substring(text, "\r\n", "\n"), "\r", "\n")
+    if pc.any(pc.match_substring(text, "&")).as_py():
+        known = pc.count_substring_regex(text, "&(?:lt|gt|quot|apos|amp);")
+        if pc.any(pc.not_equal(known, pc.count_substring(text, "&"))).as_py():
+            raise Unusual("a numeric reference")
+        for entity, letter in _ENTITIES:
+            text = pc.replace_substring(text, entity, letter)
+    return text

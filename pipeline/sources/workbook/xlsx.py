@@ -1,0 +1,145 @@
+"""A sheet of zipped XML, a chunk of rows at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from pipeline.sources.sandboxed import TaskFault
+from pipeline.sources.workbook import exact, rows, styles
+from pipeline.sources.workbook.block import Area, Placed
+from pipeline.sources.workbook.cells import Cells
+from pipeline.sources.workbook.package import CHUNK, Package, Sheet
+from pipeline.sources.workbook.shared import LONGEST, SharedTexts, utf8
+from pipeline.sources.workbook.texts import Texts
+from pipeline.sources.workbook.tokens import Unusual
+
+_OPEN = re.compile(rb"<((?:\w+:)?)sheetData\b[^>]*?(/?)>")
+_MERGED = re.compile(
+    rb"<(?:\w+:)?mergeCell\b[^>]*?\bref\s*=\s*[\"']\$?([A-Z]{1,3})\$?(\d{1,7}):\$?([A-Z]{1,3})\$?(\d{1,7})"
+)
+FIRST_CHUNK = 2**18
+"""Bytes of the first chunk: enough for a header."""
+
+
+class Workbook:
+    """An open zipped workbook."""
+
+    def __init__(self, package: Package) -> None:
+        self._package = package
+        self.sheets = package.sheets
+        self._shared = SharedTexts(package)
+        self._texts = Texts(self._shared, styles.read(package), date1904=package.date1904)
+
+    def placed(self, sheet: Sheet, most_cells: int) -> Iterator[Placed]:
+        """Cells of a sheet, some rows at a time. Raises ``TaskFault`` for more than ``most_cells``."""
+        if sheet.kind != "worksheet":
+            return
+        count = 0
+        for cells in _cells(self._package, sheet.part):
+            count += len(cells.stored)
+            if count > most_cells:
+                raise TaskFault("file_limit", f"more than {most_cells} cells", f"{most_cells} cells")
+            texts, marks = self._texts(cells)
+            yield Placed(cells.rows, cells.row_of, cells.columns, texts, marks.at, marks.reasons, marks.found)
+
+    def areas(self, sheet: Sheet) -> list[Area]:
+        """Merged areas of a sheet. They stand after the rows, so that the whole part is inflated for them."""
+        found: list[Area] = []
+        rest = b""
+        for chunk in self._package.chunks(sheet.part, CHUNK) if sheet.kind == "worksheet" else ():
+            data = rest + chunk
+            end = 0
+            for match in _MERGED.finditer(data):
+                left, top, right, bottom = match.groups()
+                found.append(Area(int(top), column(left), int(bottom), column(right)))
+                end = match.end()
+            rest = data[max(end, len(data) - 200) :]
+        return found
+
+
+def column(letters: bytes) -> int:
+    """Index of a column from 0: A, B … XFD."""
+    index = 0
+    for letter in letters:
+        index = index * 26 + letter - 64
+    return index - 1
+
+
+def _cells(package: Package, part: str) -> Iterator[Cells]:
+    """Cells of a sheet part: the fast way chunk by chunk, the exact way for chunks, or from where it must."""
+    last = 0
+    try:
+        for chunk in _chunks(package, part):
+            try:
+                cells = rows.read(chunk)
+            except Unusual:
+                cells = exact.read(chunk, last)
+            if len(cells.rows):
+                if cells.rows[0] <= last:
+                    raise TaskFault(
+                        "file_unreadable", f"row {cells.rows[0]} after row {last}", "rows in order"
+                    )
+                last = int(cells.rows[-1])
+                yield cells
+    except Unusual:
+        for whole in exact.stream(part, package.chunks(part, CHUNK)):
+            cells = _after(whole, last)
+            if len(cells.rows):
+                last = int(cells.rows[-1])
+                yield cells
+
+
+def _after(cells: Cells, last: int) -> Cells:
+    """Cells of the rows after row ``last``."""
+    first = int(np.searchsorted(cells.rows, last, side="right"))
+    if first == 0:
+        return cells
+    keep = cells.row_of >= first
+    return Cells(
+        cells.rows[first:],
+        cells.row_of[keep] - first,
+        cells.columns[keep],
+        cells.stored[keep],
+        cells.styles[keep],
+        cells.values.filter(keep),
+    )
+
+
+def _chunks(package: Package, part: str) -> Iterator[bytes]:
+    """Bytes of whole ``<row>`` elements.
+
+    Raises ``Unusual`` where row borders cannot be told by their bytes: prefixes, comments, CDATA, other encodings.
+    """
+    rest, opened = b"", False
+    for chunk in package.chunks(part, CHUNK, first=FIRST_CHUNK):
+        data = rest + chunk
+        if not opened:
+            head = _OPEN.search(data)
+            if head is None:
+                if len(data) > LONGEST:
+                    raise Unusual("no rows")
+                rest = data
+                continue
+            if head[1] or not utf8(data) or b"<!" in data[: head.end()]:
+                raise Unusual("an unusual beginning")
+            if head[2]:
+                return
+            data, opened = data[head.end() :], True
+        end = data.find(b"</sheetData")
+        cut = end if end >= 0 else data.rfind(b"</row>") + 6
+        if cut >= 6 or end >= 0:
+            whole, rest = data[:cut], data[cut:]
+            if b"<!" in whole or b"<?" in whole:
+                raise Unusual("a comment")
+            yield whole
+        else:
+            rest = data
+            if len(rest) > LONGEST:
+                raise TaskFault("file_limit", "a row of more than 64 MB", "64 MB")
+        if end >= 0:
+            return
+    if not opened or rest.strip():
+        raise Unusual("an unusual end")
