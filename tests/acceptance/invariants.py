@@ -183,6 +183,43 @@ def _boxes_in_range(context: Context, _: re.Match[str], report: Report) -> None:
             report.expect(fine, f"row {record.place[2]}: box {[x0, y0, x1, y1]}")
 
 
+@_sentence(r"(?:every|all|each|no) (?:token )?ids?\b.*(?:embedding|vocab|< ?\d)|ids? (?:<|below)")
+def _ids_in_range(context: Context, match: re.Match[str], report: Report) -> None:
+    given = re.search(r"<\s*(\d+)", match.string)
+    rows = int(given.group(1)) if given else context.case.assumed.get("embedding_rows")
+    limit = rows or (context.reader.size if context.reader else 0)
+    for record, sample in _samples(context):
+        fine = all(0 <= token < limit for token in sample.get("input_ids", ()))
+        report.expect(fine, f"row {record.place[2]}: an id outside 0 to {limit - 1}")
+
+
+@_sentence(r"overlap.*-100|-100.*overlap|trained (?:only )?once")
+def _overlap_ignored(context: Context, _: re.Match[str], report: Report) -> None:
+    """Over all windows, no word has its label twice."""
+    for record in context.outcome.certified:
+        learned = [
+            word
+            for sample in record.samples
+            for word, label in zip(sample["word_ids"], sample["labels"], strict=True)
+            if word >= 0 and label != readback.IGNORE
+        ]
+        report.expect(len(learned) == len(set(learned)), f"row {record.place[2]}: a word is trained twice")
+
+
+@_sentence(r"(?:sum|total|all)\b.*rows.*(?:shards|==?\s*\d+)|no row (?:is )?(?:lost|missing|twice)")
+def _no_row_lost(context: Context, match: re.Match[str], report: Report) -> None:
+    rows = sum(table.num_rows for _, table, _ in context.outcome.shards)
+    given = re.search(r"==?\s*(\d+)", match.string)
+    wanted = int(given.group(1)) if given else len(context.outcome.samples)
+    report.expect(rows == wanted, f"{rows} rows in the shards, expected {wanted}")
+
+
+@_sentence(r"(?:no|without)\b.*(?:temp|partial|staging|half)")
+def _nothing_left_over(context: Context, _: re.Match[str], report: Report) -> None:
+    left = [p.name for p in context.outcome.clean.rglob("*") if p.suffix == ".tmp" or p.name == ".staging"]
+    report.expect(not left, f"left over: {left}")
+
+
 def _token(context: Context, role: str) -> int | None:
     """Id of a token as the case or the tokenizer says."""
     if (given := context.case.assumed.get(f"{role}_id")) is not None:
