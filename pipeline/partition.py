@@ -15,7 +15,7 @@ import numpy as np
 
 from pipeline.arrays import Int64s
 from pipeline.batch import Batch, Findings, Samples, pieces, split
-from pipeline.certificate.receipt import Receipt
+from pipeline.certificate.receipt import Receipt, Repeat
 from pipeline.certificate.statistics import histogram, total
 from pipeline.contract import dataset_names, pages_name
 from pipeline.plan import stamp
@@ -29,6 +29,7 @@ from pipeline.sources.fault import FileFault, FileNote
 from pipeline.sources.partition import Partition, Reading
 from pipeline.sources.read import read
 from pipeline.stages.certify import without
+from pipeline.stages.content import with_content
 from pipeline.stages.line import Line, build
 from pipeline.stages.split import assign
 
@@ -49,8 +50,8 @@ class Task:
     sha256: str
     stamp: tuple[int, int, int]
     fsync: bool = True
-    repeated: tuple[tuple[int, str, str], ...] = ()
-    """Records found again elsewhere, by the second pass: (id, reason slug, place of the first)."""
+    repeats: tuple[Repeat, ...] = ()
+    """Records that the second pass takes out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +109,17 @@ def _through(
     findings.extend(found)
     samples, found = line.certify(without(samples, found))
     findings.extend(found)
-    samples = without(samples, found)
+    samples = with_content(without(samples, found), [field.name for field in line.context.columns])
     _, bad = split(batch, findings)
     return batch, bad, samples, findings
 
 
 def _repeated(batch: Batch, findings: Findings, task: Task) -> None:
     """Findings of the second pass on records of this batch."""
-    for record, slug, first in task.repeated:
-        if len(batch) and batch.ids[0] <= record <= batch.ids[-1]:
-            findings.add(Reason.of(slug), Policy.QUARANTINE, "", np.array([record], np.int64), found=[first])
+    for repeat in task.repeats:
+        findings.add(
+            Reason.of(repeat.reason), Policy.QUARANTINE, "", batch.ids[batch.rows == repeat.row], found=repeat.first
+        )  # fmt: skip
 
 
 class _Accounts:
@@ -216,6 +218,7 @@ class _Accounts:
             quarantine=self._quarantine.close(),
             lengths=self._lengths,
             refers=dict(sorted(self._line.refers().items())),
+            repeats=task.repeats,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,8 +60,15 @@ class Plan:
     notes: tuple[FileNote, ...]
     faults: tuple[FileNote, ...]
 
-    def certificate_inputs(self, faults: Sequence[FileNote]) -> Inputs:
-        """What the certificate says beside the receipts; ``faults``: files that failed while they were read."""
+    def certificate_inputs(
+        self, faults: Sequence[FileNote], repeated: Mapping[str, Mapping[str, int]]
+    ) -> Inputs:
+        """What the certificate says beside the receipts.
+
+        Args:
+            faults: files that failed while they were read.
+            repeated: by schema, records whose content stands elsewhere and that are only counted.
+        """
         notes = {(note.reason.slug, note.source) for note in (*self.notes, *self.faults, *faults)}
         return Inputs(
             contracts=self.contracts,
@@ -69,6 +76,7 @@ class Plan:
             semantics=pipeline.SEMANTICS,
             libraries=libraries(),
             notes=sorted(notes),
+            repeated=repeated,
         )
 
 
@@ -104,6 +112,18 @@ def make(raw: Path, schemas: Sequence[LoadedSchema], known: Known | None = None)
     inputs.sort(key=lambda i: (i.claim.schema_index, i.claim.source))
     kept = tuple(note for note in notes if note.reason.facts.default is not Policy.ERROR)
     return Plan(raw, tuple(schemas), lines, contracts, tuple(inputs), kept, tuple(faults))
+
+
+def partitions_of(plan: Plan, one: Input) -> tuple[Partition, ...]:
+    """The partitions of an input, also of one whose result was at hand when the plan was made.
+
+    Raises:
+        FileFault: the file cannot be read.
+    """
+    if one.partitions:
+        return one.partitions
+    line = plan.lines[one.claim.schema_index]
+    return inspect(one.claim, line.context.schema, line.context.fields).partitions
 
 
 def check_raw(raw: Path) -> None:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from pipeline.certificate.receipt import Receipt
+from pipeline.certificate.receipt import Receipt, Repeat
 from pipeline.commit import CleanFolder, Outcome
 from pipeline.engine.base import Engine
 from pipeline.errors import SchemaError
 from pipeline.partition import Progress, Task, process
-from pipeline.plan import Known, Plan, check_raw, make
+from pipeline.plan import Input, Known, Plan, check_raw, make, partitions_of
 from pipeline.reasons import Reason
+from pipeline.repeats import find
 from pipeline.schema.load import LoadedSchema, load_schemas
 from pipeline.shards.writer import file_sha256
 from pipeline.sources.fault import FileNote
+from pipeline.sources.partition import Partition
 
 
 class Watch(Protocol):
@@ -98,7 +100,10 @@ def run(options: Options, watch: Watch) -> Summary:
         )
         clock.lap("partitions")
         receipts, faults = _sound(found, made)
-        outcome = folder.clean.publish(plan.certificate_inputs(faults), receipts)
+        receipts, repeated, more = _second_pass(plan, folder, options, receipts, watch)
+        clock.lap("second pass")
+        faults = (*faults, *more)
+        outcome = folder.clean.publish(plan.certificate_inputs(faults, repeated), receipts)
         clock.lap("commit")
     sources = {receipt.source for receipt in found}
     return Summary(outcome, plan.notes, (*plan.faults, *faults), len(sources), clock.laps)
@@ -115,6 +120,11 @@ class _Folder:
         for slug, source in before.predicate["notes"] if before is not None else ():
             self._notes.setdefault(source, []).append(FileNote(Reason.of(slug), source))
         self.known: Known = self._known
+
+    def locate(self, name: str) -> Path:
+        """Where a shard lies now: just written, or in its place since the run before."""
+        staged = self.clean.staging / name
+        return staged if staged.exists() else self.clean.path / name
 
     def find(self, memo: str) -> tuple[Receipt, ...] | None:
         """Receipts of an unchanged source, where the files its records name are unchanged, too."""
@@ -146,20 +156,57 @@ def _tasks(plan: Plan, folder: _Folder, options: Options) -> tuple[list[Receipt]
     """Receipts taken over, and the tasks that are left, in the order of the inputs."""
     found: list[Receipt] = []
     tasks: list[Task] = []
-    dumped = [loaded.schema.model_dump_json() for loaded in plan.schemas]
     for one in plan.inputs:
         if (receipts := folder.find(one.memo)) is not None:
             found += receipts
-            continue
-        index = one.claim.schema_index
-        tasks += [
-            Task(
-                partition, dumped[index], str(plan.schemas[index].path), str(plan.raw), str(folder.clean.staging),
-                one.memo, one.sha256, one.stamp, options.fsync,
-            )
-            for partition in one.partitions
-        ]  # fmt: skip
+        else:
+            tasks += [_task(plan, folder, options, one, partition) for partition in one.partitions]
     return found, tasks
+
+
+def _task(
+    plan: Plan,
+    folder: _Folder,
+    options: Options,
+    one: Input,
+    partition: Partition,
+    repeats: tuple[Repeat, ...] = (),
+) -> Task:
+    loaded = plan.schemas[one.claim.schema_index]
+    return Task(
+        partition, loaded.schema.model_dump_json(), str(loaded.path), str(plan.raw), str(folder.clean.staging),
+        one.memo, one.sha256, one.stamp, options.fsync, repeats,
+    )  # fmt: skip
+
+
+def _second_pass(
+    plan: Plan, folder: _Folder, options: Options, receipts: list[Receipt], watch: Watch
+) -> tuple[list[Receipt], dict[str, Mapping[str, int]], tuple[FileNote, ...]]:
+    """Look at all partitions together for content that stands twice; do those again that lose a record by it.
+
+    Returns:
+        The receipts; by schema, the records that are only counted, by reason; files that failed meanwhile.
+    """
+    repeated: dict[str, Mapping[str, int]] = {}
+    tasks: list[Task] = []
+    replaced: set[tuple[str, str, int]] = set()
+    inputs = {(plan.contracts[one.claim.schema_index].name, one.claim.source): one for one in plan.inputs}
+    for loaded in plan.schemas:
+        mine = sorted((r for r in receipts if r.contract == loaded.schema.name), key=lambda r: r.order)
+        found = find(loaded.schema, mine, folder.locate)
+        repeated[loaded.schema.name] = found.flagged
+        for place, receipt in enumerate(mine):
+            wanted = found.rejected.get(place, ())
+            if wanted == receipt.repeats:
+                continue
+            one = inputs[receipt.contract, receipt.source]
+            partition = next(p for p in partitions_of(plan, one) if p.order == receipt.chunk)
+            tasks.append(_task(plan, folder, options, one, partition, wanted))
+            replaced.add(receipt.order)
+    kept = [receipt for receipt in receipts if receipt.order not in replaced]
+    made = _engine(options.engine)(tasks, process, options.workers, watch.partition)
+    receipts, faults = _sound(kept, made)
+    return receipts, repeated, faults
 
 
 def _worker(watch: Watch, options: Options, tasks: int) -> Callable[[Task], Receipt | FileNote]:
@@ -175,8 +222,8 @@ def _sound(
     """Receipts of whole files, and the faults: a file one of whose partitions failed gives nothing."""
     faults = tuple(dict.fromkeys(one for one in made if isinstance(one, FileNote)))
     failed = {fault.source for fault in faults}
-    receipts = [one for one in made if isinstance(one, Receipt) and one.source not in failed]
-    return found + receipts, faults
+    receipts = [*found, *(one for one in made if isinstance(one, Receipt))]
+    return [one for one in receipts if one.source not in failed], faults
 
 
 def _with_budget(schemas: list[LoadedSchema], rate: float | None) -> list[LoadedSchema]:

@@ -16,6 +16,25 @@ from pipeline.certificate.digest import digest_of
 from pipeline.shards.part import Part, data_folder, quarantine_folder
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Repeat:
+    """A record that the second pass took out: its content stands elsewhere.
+
+    Attributes:
+        row: of the record within its partition.
+        reason: slug.
+        first: place of the record that stays.
+        content: digest of what the record teaches (``content_id``).
+        split: the split it would be in, "" without splits.
+    """
+
+    row: int
+    reason: str
+    first: str
+    content: str
+    split: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """The accounts of one partition of one source.
@@ -34,6 +53,7 @@ class Receipt:
         lengths: samples by token length, by data set: see ``statistics.histogram``.
         refers: sha256 of each other file that the records name (page images) by its path in the raw folder, "" where
             there is none: a receipt is taken over only while they are the same.
+        repeats: records in the quarantine because their content stands elsewhere.
     """
 
     memo: str
@@ -54,6 +74,7 @@ class Receipt:
     quarantine: tuple[Part, ...] = ()
     lengths: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     refers: Mapping[str, str] = field(default_factory=dict)
+    repeats: tuple[Repeat, ...] = ()
 
     @property
     def order(self) -> tuple[str, str, int]:
@@ -98,6 +119,7 @@ class Receipt:
             "quarantine": [part.name for part in self.quarantine],
             "lengths": {name: dict(counts) for name, counts in self.lengths.items()},
             "refers": dict(self.refers),
+            "repeats": [[r.row, r.reason, r.first, r.content, r.split] for r in self.repeats],
         }
 
     @classmethod
@@ -108,6 +130,7 @@ class Receipt:
             name: tuple(files[f"{data_folder(name)}/{part}"] for part in parts)
             for name, parts in value["parts"].items()
         }
+        facts["repeats"] = tuple(Repeat(*repeat) for repeat in value["repeats"])
         place = quarantine_folder(value["contract"])
         facts["quarantine"] = tuple(files[f"{place}/{part}"] for part in value["quarantine"])
         return cls(**facts)

@@ -70,6 +70,7 @@ class Inputs:
         version, semantics: of this program (``pipeline.__version__``, ``pipeline.SEMANTICS``).
         libraries: versions of the libraries that can change bytes.
         notes: (reason slug, source) of files that were skipped, unclaimed or unreadable.
+        repeated: by contract, records whose content stands elsewhere and that are only counted, by reason slug.
     """
 
     contracts: Sequence[Contract]
@@ -77,6 +78,7 @@ class Inputs:
     semantics: int
     libraries: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[tuple[str, str]] = ()
+    repeated: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,7 @@ def state(inputs: Inputs, receipts: Sequence[Receipt], empty: Mapping[str, Part]
         "files": _files(ordered, empty),
         "partitions": [receipt.to_json() for receipt in ordered],
         "totals": totals(ordered),
+        "repeated": {name: dict(counts) for name, counts in inputs.repeated.items() if counts},
         "notes": sorted([reason, source] for reason, source in inputs.notes),
     }
     return Statement(root_of(predicate), predicate)

@@ -12,6 +12,7 @@ from pipeline.schema.load import LoadedSchema
 from pipeline.schema.model import Schema
 from pipeline.stages.cast import Cast
 from pipeline.stages.certify import Certify
+from pipeline.stages.content import CONTENT
 from pipeline.stages.context import Context
 from pipeline.stages.judge import Judge
 
@@ -68,7 +69,7 @@ def build(loaded: LoadedSchema, raw: Path) -> Line:
     records = (Cast(loaded.schema, context.fields), judge, *kind.record_stages(context))
     pages = getattr(kind, "pages_schema", None)
     return Line(
-        context, records, judge, kind.encoder(context), Certify(context), kind.shard_schema(context),
+        context, records, judge, kind.encoder(context), Certify(context), kind.shard_schema(context).append(CONTENT),
         pages(context) if pages else None,
     )  # fmt: skip
 
