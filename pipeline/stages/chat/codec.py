@@ -250,7 +250,8 @@ def _learned(turns: Turns, trained: Mask, lengths: Int64s, marks: Int64s) -> Mas
     heads = (np.cumsum(lengths) - lengths)[turns.owner[answers]]
     np.add.at(change, heads + marks[answers, FIRST], 1)
     np.add.at(change, heads + marks[answers, PAST], -1)
-    return np.asarray(np.cumsum(change[:-1]) > 0)
+    learned: Mask = np.greater(np.cumsum(change[:-1]), 0)
+    return learned
 
 
 def _filled(literals: Sequence[str], columns: Sequence[Sequence[str]]) -> list[str]:

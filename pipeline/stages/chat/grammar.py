@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import polars as pl
 
 from pipeline.errors import SchemaError
 from pipeline.stages.chat.turns import CALL, ROLES
 
 LETTERS = {**{role: role[0] for role in ROLES}, CALL: "c"}
+LONGEST_EXAMPLE = 5
 _TOKEN = re.compile(r"\s*(?:([A-Za-z_]+)|([?*+|()]))")
 
 
@@ -28,7 +33,35 @@ class Grammar:
 
     def matches(self, letters: str) -> bool:
         """Whether one conversation's roles follow the grammar."""
-        return re.fullmatch(self.pattern, letters) is not None
+        return self.matching([letters])[0]
+
+    def matching(self, letters: Sequence[str]) -> list[bool]:
+        """Whether each of several role strings follows the grammar; in time linear in their length."""
+        found = pl.Series(letters, dtype=pl.String).str.contains(f"^(?:{self.pattern})$")
+        return found.to_list()
+
+    def examples(self) -> tuple[str, ...]:
+        """The shortest conversations the grammar allows, tool calls left out: at most one exchange, and two; with and
+        without each role that is optional."""
+        short = [
+            "".join(letters)
+            for n in range(1, LONGEST_EXAMPLE + 1)
+            for letters in itertools.product("sua", repeat=n)
+        ]
+        fitting = [
+            text for text, fits in zip(short, self.matching(short), strict=True) if fits and "a" in text
+        ]
+        kinds: dict[tuple[frozenset[str], int], str] = {}
+        for text in fitting:
+            kinds.setdefault((frozenset(text), min(text.count("a"), 2)), text)
+        return tuple(kinds.values())
+
+    def required(self) -> tuple[str, ...]:
+        """Roles without which no conversation follows the grammar."""
+        examples = self.examples()
+        return tuple(
+            role for role in ("system", "user", "assistant") if all(role[0] in text for text in examples)
+        )
 
     @property
     def tools(self) -> bool:

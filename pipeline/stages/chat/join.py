@@ -7,8 +7,9 @@ import polars as pl
 
 from pipeline.arrays import within
 from pipeline.fields import Content, message_dtype
+from pipeline.stages.chat.frame import flatten
 from pipeline.stages.chat.roles import role_codes
-from pipeline.stages.chat.turns import FIELDS, ROLES, UNKNOWN, Mask, Turns, flatten
+from pipeline.stages.chat.turns import FIELDS, ROLES, UNKNOWN, Mask, Turns
 
 
 def single(role: int, contents: pl.Series | str, keep: Mask, column: str, *, train: bool = True) -> Turns:

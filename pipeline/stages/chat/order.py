@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -20,9 +19,12 @@ JOINER = "\n\n"
 """Text between two merged turns."""
 
 
-def judge_roles(batch: Batch, turns: Turns, schema: Schema, names: str, findings: Findings) -> None:
-    """Roles outside the list; ``names`` says which there are."""
-    hits = np.flatnonzero(turns.roles == UNKNOWN)
+def judge_roles(
+    batch: Batch, turns: Turns, schema: Schema, names: str, findings: Findings, skip: tuple[str, ...] = ()
+) -> None:
+    """Roles outside the list; ``names`` says which there are. Turns from the columns ``skip`` are not reported."""
+    muted = np.array([name in skip for name in turns.columns], np.bool_)[turns.origins]
+    hits = np.flatnonzero((turns.roles == UNKNOWN) & ~muted)
     if not len(hits):
         return
     written = turns.frame["role"][pl.Series(hits)].to_list()
@@ -165,9 +167,3 @@ def _last_of_other_role(turns: Turns) -> Int64s:
     others = np.flatnonzero(turns.roles != USER)
     last[turns.owner[others]] = others
     return last
-
-
-def without_turns(turns: Turns, conversations: Mask) -> Turns:
-    """The same conversations, those where ``conversations`` (bool [n]) is true without any turn."""
-    emptied = turns.take(~conversations[turns.owner])
-    return replace(emptied, present=turns.present & ~conversations)

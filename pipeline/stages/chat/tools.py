@@ -6,6 +6,7 @@ the arguments as an object, which is what templates expect.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -15,8 +16,9 @@ import polars as pl
 from pipeline.batch import Batch, Findings
 from pipeline.reasons import Reason
 from pipeline.schema.model import Schema
+from pipeline.stages.chat.grammar import Grammar
 from pipeline.stages.chat.report import report_turns
-from pipeline.stages.chat.turns import TOOL, Turns
+from pipeline.stages.chat.turns import TOOL, Turns, role_strings
 
 _NO_CALLS = ("", "[]", "null")
 
@@ -25,8 +27,10 @@ class InvalidCall(Exception):
     """A call is not what it should be; the text says how."""
 
 
-def judge_tools(batch: Batch, turns: Turns, schema: Schema, findings: Findings) -> Turns:
-    """Turns with canonical calls; an invalid call, and a call and result that do not match, are findings."""
+def judge_tools(batch: Batch, turns: Turns, schema: Schema, grammar: Grammar, findings: Findings) -> Turns:
+    """Turns with canonical calls; an invalid call, and a call and result that do not match, are findings.
+
+    A conversation may end with a call where the grammar lets it: that is what is learned."""
     written = turns.frame["tool_calls"].str.strip_chars()
     calls = written.set(written.is_in(_NO_CALLS).fill_null(False), None)
     hits = np.flatnonzero(calls.is_not_null().to_numpy())
@@ -42,7 +46,7 @@ def judge_tools(batch: Batch, turns: Turns, schema: Schema, findings: Findings) 
     texts = [msgspec.json.encode(decoded[t]).decode() if t in decoded else calls[t] for t in hits.tolist()]
     if len(hits):
         calls = calls.scatter(pl.Series(hits), pl.Series(texts, dtype=pl.String))
-    problems |= _unanswered(turns, decoded, set(problems))
+    problems |= _unanswered(turns, decoded, set(problems), _open_ended(turns, grammar))
     at = np.array(sorted(problems), np.int64)
     report_turns(
         findings, batch, turns, at, Reason.TOOL_CALL_INVALID, schema.policy(Reason.TOOL_CALL_INVALID),
@@ -52,8 +56,6 @@ def judge_tools(batch: Batch, turns: Turns, schema: Schema, findings: Findings) 
 
 
 def _with_calls(turns: Turns, calls: pl.Series) -> Turns:
-    from dataclasses import replace
-
     return replace(turns, frame=turns.frame.with_columns(calls.alias("tool_calls")))
 
 
@@ -92,7 +94,18 @@ def _canonical(call: Any) -> dict[str, Any]:
     return {**identity, "type": "function", "function": {"name": function["name"], "arguments": arguments}}
 
 
-def _unanswered(turns: Turns, decoded: dict[int, list[dict[str, Any]]], broken: set[int]) -> dict[int, str]:
+def _open_ended(turns: Turns, grammar: Grammar) -> set[int]:
+    """Last turns that may stay unanswered."""
+    letters = role_strings(turns)
+    ends = np.cumsum(turns.counts)
+    return {
+        int(ends[i]) - 1 for i, text in enumerate(letters) if text.endswith("c") and grammar.matches(text)
+    }
+
+
+def _unanswered(
+    turns: Turns, decoded: dict[int, list[dict[str, Any]]], broken: set[int], open_ended: set[int]
+) -> dict[int, str]:
     """Calls without a result, results without a call, ids that do not match: by turn."""
     problems: dict[int, str] = {}
     owner = turns.owner
@@ -113,6 +126,8 @@ def _unanswered(turns: Turns, decoded: dict[int, list[dict[str, Any]]], broken: 
         answers = answering.get(turn, [])
         wanted = [call.get("id") for call in calls]
         given = [ids[answer] for answer in answers]
+        if not answers and turn in open_ended:
+            continue
         if not answers:
             problems[turn] = "a call without a result"
         elif len(answers) != len(calls):
@@ -120,3 +135,38 @@ def _unanswered(turns: Turns, decoded: dict[int, list[dict[str, Any]]], broken: 
         elif all(wanted) and all(given) and sorted(map(str, wanted)) != sorted(map(str, given)):
             problems[turn] = "results for other calls"
     return problems
+
+
+def tool_definitions(batch: Batch, schema: Schema, findings: Findings) -> pl.Series:
+    """The tool definitions of each record as a JSON list, null where it has none; what is no list is a finding."""
+    written = batch.frame["@tools"].str.strip_chars()
+    written = written.set(written.is_in(_NO_CALLS).fill_null(False), None)
+    bad: list[int] = []
+    given = np.flatnonzero(written.is_not_null().to_numpy())
+    lists: list[str | None] = []
+    for i in given.tolist():
+        try:
+            tools = _definitions(written[i])
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError, InvalidCall):
+            bad.append(i)
+            lists.append(None)
+            continue
+        lists.append(msgspec.json.encode(tools).decode() if tools else None)
+    source = schema.chat.source if schema.chat is not None else None
+    findings.add(
+        Reason.TOOL_CALL_INVALID, schema.policy(Reason.TOOL_CALL_INVALID), str(getattr(source, "tools", "tools")),
+        batch.ids[np.array(bad, np.int64)], found="tool definitions that are no list of objects",
+    )  # fmt: skip
+    return written.scatter(pl.Series(given), pl.Series(lists, dtype=pl.String)) if len(given) else written
+
+
+def _definitions(written: str) -> list[Any]:
+    """The list, also where it is written as a text inside JSON."""
+    tools = msgspec.json.decode(written)
+    if isinstance(tools, str):
+        tools = msgspec.json.decode(tools) if tools.strip() else []
+    if tools is None:
+        return []
+    if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
+        raise InvalidCall("no list of objects")
+    return tools

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
 
-from pipeline.arrays import Int64s, offsets, owners, within
-from pipeline.fields import message_dtype
+from pipeline.arrays import Int64s, owners, within
 
 Int8s = npt.NDArray[np.int8]
 Mask = npt.NDArray[np.bool_]
@@ -111,53 +108,6 @@ class Turns:
         columns = [self.columns[i] for i in self.origins[turns].tolist()]
         paths = ["" if place < 0 else f"[{place}].{member}" for place in self.places[turns].tolist()]
         return columns, paths
-
-
-def to_series(turns: Turns, name: str) -> pl.Series:
-    """One list of turns a conversation, List(message_dtype()); null where nothing could be read. Roles are written
-    canonically, ``train`` as resolved."""
-    roles = pl.Series(np.where(turns.roles == UNKNOWN, len(ROLES), turns.roles)).replace_strict(
-        list(range(len(ROLES) + 1)), [*ROLES, None], return_dtype=pl.String
-    )
-    frame = turns.frame.with_columns(roles.alias("role"), pl.Series("train", turns.train))
-    inner = frame.select(FIELDS).to_struct("turn").cast(message_dtype())
-    chunk = inner.to_arrow(compat_level=pl.CompatLevel.oldest())
-    mask = pa.array(~turns.present) if not turns.present.all() else None
-    lists = pa.LargeListArray.from_arrays(pa.array(offsets(turns.counts).astype(np.int64)), chunk, mask=mask)
-    return pl.Series(name, pl.from_arrow(lists))
-
-
-def flatten(series: pl.Series) -> tuple[pl.DataFrame, Int64s, Mask]:
-    """The structs of a List(Struct) column, the count of each list, and whether it is there at all."""
-    counts = series.list.len().fill_null(0).to_numpy().astype(np.int64)
-    filled = series.filter(pl.Series(counts > 0)).explode()
-    frame = filled.struct.unnest() if len(filled) else pl.DataFrame(schema=_schema(series))
-    return frame, counts, series.is_not_null().to_numpy()
-
-
-def _schema(series: pl.Series) -> Any:
-    inner = series.dtype.inner  # type: ignore[attr-defined]
-    return {field.name: field.dtype for field in inner.fields}
-
-
-def from_series(series: pl.Series) -> Turns:
-    """The turns of canonical lists, as ``to_series`` made them."""
-    frame, counts, present = flatten(series)
-    codes = frame["role"].replace_strict(
-        ROLES, list(range(len(ROLES))), default=UNKNOWN, return_dtype=pl.Int8
-    )
-    n = len(frame)
-    return Turns(
-        counts=counts,
-        records=np.arange(len(series), dtype=np.int64),
-        roles=codes.fill_null(UNKNOWN).to_numpy(),
-        frame=frame,
-        train=frame["train"].fill_null(True).to_numpy(),
-        origins=np.zeros(n, np.int16),
-        places=within(counts),
-        columns=("messages",),
-        present=present,
-    )
 
 
 def role_strings(turns: Turns) -> list[str]:
