@@ -144,6 +144,7 @@ class Field:
         grouped: within a row-per-word table, whether the values of a group become a list (words, boxes, labels)
             or must agree (page size, image, id).
         message_keys: for messages, the names that mean role, content … in this source, in order of preference.
+        text_turn: for messages, whether a plain text stands for one turn without a role (prompt, completion).
     """
 
     name: str
@@ -156,3 +157,4 @@ class Field:
     decimal: str = "."
     as_shown: bool = False  # a number or boolean where text should be is taken as it stands in the source
     message_keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    text_turn: bool = False

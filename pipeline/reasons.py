@@ -117,6 +117,7 @@ class Reason(Enum):
     VALUE_MISSING = _record("value_missing", "Required value missing", "missing, expected {expected}", "fill the value or declare the column optional", _CRASH, _Q)
     VALUE_TYPE = _record("value_type", "Value of the wrong type", "found {found}, expected {expected}", "correct the value or the column's `type`", _CRASH, _Q)
     VALUE_AS_SHOWN = _record("value_as_shown", "Value taken as shown", "{found} taken as text", "nothing to do", _QUALITY, _R, _Q)
+    INTEGER_FROM_DECIMAL = _record("integer_from_decimal", "Whole number with a decimal point", "{found} taken as an integer", "nothing to do", _QUALITY, _R, _Q)
     VALUE_NOT_FINITE = _record("value_not_finite", "NaN or infinity", "found {found}, expected a finite number", "correct or clear the value", _CRASH, _Q)
     VALUE_OUT_OF_RANGE = _record("value_out_of_range", "Number out of range", "found {found}, expected {expected}", "correct the value or the range in the schema", _SILENT, _Q, _F)
     VALUE_NOT_ALLOWED = _record("value_not_allowed", "Value outside the list", "found {found}, expected one of {expected}", "correct the value or add it to `allowed`", _SILENT, _Q, _F)

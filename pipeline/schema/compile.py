@@ -125,11 +125,11 @@ def _turn(name: str, path: str, *, required: bool = True) -> Field:
     )  # fmt: skip
 
 
-def _turns(name: str, path: str) -> Field:
+def _turns(name: str, path: str, *, text: bool = False) -> Field:
     """A field that holds a list of turns."""
     return Field(
         name, path, MESSAGES, missing=Reason.CONVERSATION_EMPTY, wrong=Reason.VALUE_TYPE,
-        message_keys=MESSAGE_KEYS,
+        message_keys=MESSAGE_KEYS, text_turn=text,
     )  # fmt: skip
 
 
@@ -150,14 +150,17 @@ def _chat(schema: Schema) -> list[Field]:
             if source.history is not None:
                 fields.append(Field("@history", source.history, JSON, required=False))
         case PromptCompletion():
-            fields = [_turns("@prompt", source.prompt), _turns("@completion", source.completion)]
+            fields = [
+                _turns("@prompt", source.prompt, text=True),
+                _turns("@completion", source.completion, text=True),
+            ]
         case Preference():
             names = (
                 ("@prompt", source.prompt),
                 ("@chosen", source.chosen),
                 ("@rejected", source.rejected),
             )
-            fields = [_turns(name, path) for name, path in names]
+            fields = [_turns(name, path, text=True) for name, path in names]
         case Tree():
             fields = [Field("@tree", source.column, JSON, missing=Reason.CONVERSATION_EMPTY)]
     system = None if isinstance(source, Tree) else source.system

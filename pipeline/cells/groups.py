@@ -1,0 +1,87 @@
+"""Grouped cells: a record is a group of rows, and its cells are lists with one entry a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.batch import Int64s, Mask
+from pipeline.cells.reads import Reading
+from pipeline.cells.table import Report, scalars
+from pipeline.fields import FieldType, Kind
+from pipeline.reasons import Reason
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ROWS = "@rows"
+"""Column of grouped cells: physical row of each entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """The entries of a list column, one after the other.
+
+    Attributes:
+        cells: String, the entries (null: blank).
+        lengths: int64 [n], entries of each record.
+    """
+
+    cells: pl.Series
+    lengths: Int64s
+
+    @classmethod
+    def of(cls, column: pl.Series) -> Flat:
+        """Lay a list column flat; a null list has no entry."""
+        lengths = column.list.len().fill_null(0).cast(int).to_numpy().astype(np.int64)
+        return cls(column.explode(empty_as_null=False, keep_nulls=False), lengths)
+
+
+def grouped(column: pl.Series, reading: Reading, decimal: str, report: Report) -> pl.Series:
+    """The list of a record's values from its rows; the whole record is null where one of them is wrong.
+
+    ``report`` has the id and row of every entry.
+    """
+    import polars as pl
+    import pyarrow as pa
+
+    flat = Flat.of(column)
+    values, bad = _entries(flat.cells, reading, decimal, report)
+    owner = np.repeat(np.arange(len(flat.lengths)), flat.lengths)
+    lost = np.zeros(len(flat.lengths), bool)
+    lost[owner[bad]] = True
+    offsets = np.concatenate([[0], np.cumsum(flat.lengths)])
+    lists = pa.LargeListArray.from_arrays(
+        pa.array(offsets), values.to_arrow(compat_level=pl.CompatLevel.oldest()),
+        mask=pa.array(lost | column.is_null().to_numpy()),
+    )  # fmt: skip
+    return pl.Series(pl.from_arrow(lists))
+
+
+def _entries(cells: pl.Series, reading: Reading, decimal: str, report: Report) -> tuple[pl.Series, Mask]:
+    """Typed entries, and the wrong ones among them."""
+    field = reading.field
+    kind = reading.type.kind
+    blank = cells.is_null()
+    if kind is Kind.WORDS:
+        return cells.fill_null(""), np.zeros(
+            len(cells), bool
+        )  # a blank word is dropped with its box and label
+    if kind is Kind.LABELS and not reading.type.ids:
+        report(field.wrong, field.name, blank, "blank", "a label")
+        return cells, blank.to_numpy()
+    item = FieldType(Kind.NUMBER) if reading.part >= 0 else replace(_item(reading.type), optional=False)
+    wrong = Reason.BBOX_NOT_FINITE if reading.part >= 0 else field.wrong
+    report(wrong, field.name, blank, "blank", item.kind.value)
+    if item.kind is Kind.TEXT:
+        return cells, blank.to_numpy()
+    values = scalars(cells, item, decimal, field.name, wrong, report)
+    return values, values.is_null().to_numpy()
+
+
+def _item(type_: FieldType) -> FieldType:
+    if type_.kind in (Kind.LABELS, Kind.TOKENS):
+        return FieldType(Kind.INTEGER)
+    return type_.item or FieldType(Kind.TEXT)

@@ -1,0 +1,204 @@
+"""Cast: whatever a reader yields becomes exactly the columns of the schema's fields, in their types.
+
+Cells go through the cell grammar, JSON through the decoder, Arrow columns through their types. A value that does not
+fit becomes null and a finding; records that could not be read keep their one finding and get no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.batch import Batch, Findings, Int64s, Mask
+from pipeline.cells import boxes, frames, grammar, table, text
+from pipeline.cells.convert import EXPECTED
+from pipeline.cells.decoder import Decoder
+from pipeline.cells.groups import ROWS, grouped
+from pipeline.cells.hits import Hits, clip
+from pipeline.cells.leaves import holds, mapped
+from pipeline.cells.reads import Reading, readings
+from pipeline.cells.spread import spread
+from pipeline.cells.table import Report
+from pipeline.errors import SchemaError
+from pipeline.fields import Field, FieldType, Kind
+from pipeline.reasons import Policy, Reason
+from pipeline.schema.model import Schema
+from pipeline.stages.mojibake import CANDIDATE, mojibake
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(slots=True)
+class Cast:
+    """The stage. Raises ``SchemaError`` when a field's path cannot be read as the field's type."""
+
+    schema: Schema
+    fields: Sequence[Field]
+    name: str = "cast"
+    _readings: tuple[Reading, ...] = field(init=False)
+    _decoder: Decoder = field(init=False)
+
+    def __post_init__(self) -> None:
+        try:
+            self._readings = readings(self.fields)
+        except ValueError as error:
+            raise SchemaError(str(error), where=self.schema.name) from None
+        self._decoder = Decoder(self._readings, self.schema.policy, self.schema.read.limits.depth)
+
+    def __call__(self, batch: Batch) -> tuple[Batch, Findings]:
+        """The batch with its typed frame. The frame of a Parquet or Arrow batch is kept as its cells."""
+        import polars as pl
+
+        hits = Hits(self.schema.policy)
+        report = Report(Findings(), self.schema.policy, batch.ids)
+        unread = np.zeros(len(batch), bool) if batch.unread is None else batch.unread
+        if batch.cells is not None:
+            columns = [self._cells(r, batch, batch.cells, unread, hits, report) for r in self._readings]
+        elif batch.raw is not None:
+            columns = self._json(batch, unread, hits)
+        else:
+            columns = [self._frame(r, batch.frame, hits, report) for r in self._readings]
+            batch = replace(batch, cells=batch.frame)
+        frame = pl.DataFrame([self._field(i, columns, report) for i in range(len(self.fields))])
+        findings = hits.findings()
+        findings.extend(report.findings)
+        return batch.with_frame(frame), findings
+
+    # ── where the values come from ───────────────────────────────────────────────────────────────────────
+    def _json(self, batch: Batch, unread: Mask, hits: Hits) -> list[pl.Series]:
+        import pyarrow as pa
+
+        assert batch.raw is not None  # noqa: S101
+        raw = batch.raw.filter(pa.array(~unread)) if unread.any() else batch.raw
+        columns = self._decoder(raw, batch.ids[~unread], hits)
+        return [spread(column, ~unread) for column in columns] if unread.any() else columns
+
+    def _cells(
+        self, reading: Reading, batch: Batch, cells: pl.DataFrame, unread: Mask, hits: Hits, report: Report
+    ) -> pl.Series:
+        import polars as pl
+
+        name = reading.steps[0].key
+        none = pl.Series(name, [None], pl.String).new_from_index(0, len(batch))
+        column = cells.get_column(name) if name in cells.columns else none
+        if column.dtype.is_nested():
+            lengths = cells[ROWS].list.len().fill_null(0).to_numpy()
+            rows = cells[ROWS].explode(empty_as_null=False, keep_nulls=False).to_numpy().astype(np.int64)
+            entries = replace(report, ids=np.repeat(batch.ids, lengths), rows=rows)
+            return grouped(column, reading, batch.decimal, entries)
+        kind = reading.type.kind
+        if kind is Kind.TEXT and len(reading.steps) == 1:
+            self._missing(reading, column.is_null(), unread, "blank", report)
+            return column
+        blank = (column.str.strip_chars(grammar.BLANKS) == "").fill_null(True)
+        self._missing(reading, blank, unread, "blank", report)
+        if kind in table.SCALARS and len(reading.steps) == 1:
+            return table.scalars(
+                column, reading.type, batch.decimal, reading.field.name, reading.field.wrong, report
+            )
+        return table.json(column, reading, self.schema.read.limits.depth, hits, report)
+
+    def _frame(self, reading: Reading, frame: pl.DataFrame, hits: Hits, report: Report) -> pl.Series:
+        import polars as pl
+
+        name = reading.steps[0].key
+        if name not in frame.columns:
+            column = pl.Series(name, [None], reading.type.dtype()).new_from_index(0, len(report.ids))
+        else:
+            column = frame.get_column(name)
+        self._missing(reading, column.is_null(), np.zeros(len(column), bool), "null", report)
+        if name not in frame.columns:
+            return column
+        return frames.typed(column, reading, self.schema.read.limits.depth, hits, report)
+
+    def _missing(self, reading: Reading, blank: pl.Series, unread: Mask, what: str, report: Report) -> None:
+        if reading.field.required:
+            mask = blank.to_numpy() & ~unread
+            report(reading.field.missing, reading.field.name, mask, what, EXPECTED[reading.type.kind])
+
+    # ── fields ───────────────────────────────────────────────────────────────────────────────────────────
+    def _field(self, index: int, columns: list[pl.Series], report: Report) -> pl.Series:
+        """The column of a field, from the values of its readings, with its texts and dates looked at."""
+        field_ = self.fields[index]
+        parts = [c for c, r in zip(columns, self._readings, strict=True) if r.index == index]
+        column = parts[0]
+        if isinstance(field_.path, tuple) and len(field_.path) > 1:
+            column, uneven = boxes.joined(parts)
+            report(field_.missing, field_.name, uneven, "columns of different lengths", "one number a word")
+        dates = (Kind.DATE, Kind.DATETIME)
+        if holds(field_.type, dates):
+            column = mapped(column, field_.type, dates, _Dates(field_, report))
+        if not field_.name.startswith("@") and holds(field_.type, (Kind.TEXT,)):
+            column = mapped(column, field_.type, (Kind.TEXT,), _Texts(field_.name, self.schema, report))
+        elif field_.type.kind is Kind.WORDS:
+            column = mapped(
+                column, field_.type, (Kind.TEXT,), _Texts(field_.name, self.schema, report, words=True)
+            )
+        if column.dtype != (dtype := field_.type.dtype()):
+            column = column.cast(dtype)
+        return column.alias(field_.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Dates:
+    """Brings dates to ISO 8601, wherever they stand in a field."""
+
+    field: Field
+    report: Report
+
+    def __call__(self, texts: pl.Series, type_: FieldType, owners: Int64s) -> pl.Series:
+        parsed = grammar.parse(texts, type_.kind)
+        at = replace(self.report, ids=self.report.ids[owners])
+        at(self.field.wrong, self.field.name, parsed.wrong, texts, EXPECTED[type_.kind])
+        return parsed.values
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """Looks for NUL, U+FFFD and doubly encoded text, wherever text stands in a field."""
+
+    column: str
+    schema: Schema
+    report: Report
+    words: bool = False  # the layout stage looks for invalid characters in words
+
+    def __call__(self, texts: pl.Series, type_: FieldType, owners: Int64s) -> pl.Series:
+        if not self.words:
+            texts = self._invalid(texts, owners)
+        return self._mojibake(texts, owners)
+
+    def _invalid(self, texts: pl.Series, owners: Int64s) -> pl.Series:
+        import polars as pl
+
+        bad = text.invalid(texts)
+        if not bad.any():
+            return texts
+        shown = pl.Series([text.described(t) if hit else "" for t, hit in zip(texts, bad, strict=True)])
+        reason = Reason.TEXT_INVALID_UNICODE
+        replace(self.report, ids=self.report.ids[owners])(reason, self.column, bad, shown)
+        if self.schema.policy(reason) is Policy.REPAIR:
+            return texts.str.replace_all("\0", "", literal=True)
+        return texts
+
+    def _mojibake(self, texts: pl.Series, owners: Int64s) -> pl.Series:
+        import polars as pl
+
+        suspects = text.suspect(texts)
+        if not suspects.any():
+            return texts
+        suspects = (suspects & texts.str.contains(CANDIDATE)).fill_null(False)
+        places = np.flatnonzero(suspects.to_numpy())
+        proven = {i: pair for i in places.tolist() if (pair := mojibake(texts[i])) is not None}
+        at = np.array(list(proven), np.int64)
+        reason = Reason.MOJIBAKE_SUSPECTED
+        self.report.findings.add(
+            reason, self.schema.policy(reason), self.column, self.report.ids[owners[at]],
+            found=[clip(run) for _, run in proven.values()],
+        )  # fmt: skip
+        if not proven or self.schema.policy(reason) is not Policy.REPAIR:
+            return texts
+        return texts.scatter(pl.Series(at), pl.Series([fixed for fixed, _ in proven.values()]))
