@@ -69,6 +69,14 @@ class Skeleton:
             heads.append(heads[-1] + len(literal) + len(trimmed(contents[slot], *trims)))
         return heads
 
+    def spans(self, contents: Sequence[str]) -> tuple[tuple[int, int], ...]:
+        """First and one past the last character of what is trained, in the rendered text of these contents."""
+        heads = self.heads(contents)
+        return tuple(
+            (heads[first.literal] + first.offset, heads[past.literal] + past.offset)
+            for _, first, past, _ in self.answers
+        )
+
 
 def trimmed(text: str, left: bool, right: bool) -> str:
     """The text as the template writes it."""

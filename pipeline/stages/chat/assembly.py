@@ -34,6 +34,7 @@ class Assembly:
     mark_sides: list[npt.NDArray[np.bool_]] = field(default_factory=list)
     mark_targets: list[Int64s] = field(default_factory=list)
     _segments: int = 0
+    _ones: list[tuple[int, Plan, list[int]]] = field(default_factory=list)
 
     def add(
         self,
@@ -77,6 +78,41 @@ class Assembly:
             self.mark_sides.append(np.full(r, mark.side is Side.PAST, np.bool_))
             self.mark_targets.append(targets[:, k])
         self._segments += width * r
+
+    def add_one(self, row: int, plan: Plan, targets: list[int]) -> None:
+        """Add a conversation with a plan of its own: its pieces are literal texts."""
+        self._ones.append((row, plan, targets))
+
+    def close(self) -> None:
+        """Take in the conversations added one by one."""
+        if not self._ones:
+            return
+        references: list[int] = []
+        marks: list[tuple[int, int, int, bool, int]] = []
+        for _, plan, targets in self._ones:
+            head = self._segments + len(references)
+            for segment in plan.segments:
+                if isinstance(segment, int):
+                    references.append(-1 - segment)
+                else:
+                    references.append(len(self.texts))
+                    self.texts.append(segment.literals[0])
+            marks += [
+                (head + mark.segment, mark.token, mark.literal, mark.side is Side.PAST, target)
+                for mark, target in zip(plan.marks, targets, strict=True)
+            ]
+        self.order.append(np.array([row for row, _, _ in self._ones], np.int64))
+        self.counts.append(np.array([len(plan.segments) for _, plan, _ in self._ones], np.int64))
+        self.references.append(np.array(references, np.int64))
+        table = np.array(marks, np.int64).reshape(-1, 5)
+        for column, place in zip(
+            (self.mark_segments, self.mark_tokens, self.mark_bytes), (0, 1, 2), strict=True
+        ):
+            column.append(table[:, place])
+        self.mark_sides.append(table[:, 3].astype(np.bool_))
+        self.mark_targets.append(table[:, 4])
+        self._segments += len(references)
+        self._ones = []
 
 
 @dataclass(frozen=True, slots=True)

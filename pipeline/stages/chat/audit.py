@@ -11,8 +11,9 @@ import numpy as np
 from pipeline.errors import TokenizerError
 from pipeline.models.template import ChatTemplate
 from pipeline.models.tokenizer import Tokenizer
+from pipeline.stages.chat.messages import Messages
 from pipeline.stages.chat.plan import Control
-from pipeline.stages.chat.turns import ASSISTANT, Mask, Turns
+from pipeline.stages.chat.turns import Mask
 
 if TYPE_CHECKING:
     from pipeline.arrays import Int64s
@@ -23,7 +24,7 @@ def audit(
     template: ChatTemplate,
     tokenizer: Tokenizer,
     control: Control,
-    turns: Turns,
+    writer: Messages,
     encoded: Encoded,
     trained: Mask,
     tools: Sequence[Any] | None,
@@ -34,26 +35,19 @@ def audit(
     Raises:
         TokenizerError: ids or mask differ.
     """
-    from pipeline.stages.chat.codec import messages_of
-
-    contents = turns.content.to_list()
     heads = np.cumsum(encoded.lengths) - encoded.lengths
     failed = {i for i, _, _ in encoded.problems}
     for i in conversations.tolist():
-        span = range(int(turns.starts[i]), int(turns.starts[i] + turns.counts[i]))
-        texts = [contents[t] or "" for t in span]
-        if i in failed or not encoded.lengths[i] or any(control.pattern.search(text) for text in texts):
+        messages, given = writer.messages(i), tools[i] if tools is not None else None
+        if i in failed or not encoded.lengths[i] or control.spelled([messages, given]):
             continue
-        given = tools[i] if tools is not None else None
-        rendering = template.render(messages_of(turns, span, contents), tools=given)
-        if given is not None and control.pattern.search(str(given)):
-            continue
+        rendering = template.render(messages, tools=given)
         ids, _, starts, ends = tokenizer.reference.offsets([rendering.text], marked=True)
         place = slice(int(heads[i]), int(heads[i] + encoded.lengths[i]))
         if not np.array_equal(ids, encoded.ids[place]):
             raise _difference("ids")
         if template.has_generation:
-            answers = [t for t in span if turns.roles[t] == ASSISTANT]
+            answers = [t for t in writer.span(i) if writer.roles[t] == "assistant"]
             mask = np.zeros(len(ids), np.bool_)
             for t, (first, past) in zip(answers, rendering.spans, strict=True):
                 if trained[t]:

@@ -23,9 +23,10 @@ from pipeline.models.tokenizer import Tokenizer
 from pipeline.reasons import Reason
 from pipeline.stages.chat.assembly import Assembly, assemble
 from pipeline.stages.chat.audit import audit
-from pipeline.stages.chat.located import Located, NotLocated, locate
+from pipeline.stages.chat.located import NotLocated, locate
+from pipeline.stages.chat.messages import Messages
 from pipeline.stages.chat.plan import Constants, Control, Plan, PlanBuilder, Side
-from pipeline.stages.chat.turns import ASSISTANT, ROLES, Mask, Turns, role_strings
+from pipeline.stages.chat.turns import ASSISTANT, Mask, Turns, role_strings
 
 _NAMES = {"s": "system", "u": "user", "a": "assistant", "t": "tool", "c": "assistant"}
 MARKS = 4
@@ -93,31 +94,34 @@ class Codec:
         """
         n = len(turns.counts)
         assembly, problems = Assembly(), list[tuple[int, Reason, str]]()
+        writer = Messages.of(turns)
         groups: dict[str, list[int]] = {}
         single: list[int] = []
         for i, letters in enumerate(role_strings(turns)):
             if not letters or "?" in letters:
                 continue
             odd = "c" in letters or "t" in letters or (tools is not None and tools[i] is not None)
-            if odd or not self._copies or self._shape(letters).plan is None:
+            if odd or (shape := self._shape(letters)).plan is None:
                 single.append(i)
-            else:
+            elif self._copies or self._as_shaped(shape, writer, i):
                 groups.setdefault(letters, []).append(i)
-        contents = turns.content.to_list()
-        trims = _Trims(contents)
+            else:
+                single.append(i)
+        trims = _Trims(writer.contents)
         for letters, members in groups.items():
             self._add_shape(assembly, turns, self._shape(letters), np.array(members, np.int64), trims)
         for i in single:
-            problem = self._add_one(assembly, turns, i, contents, tools[i] if tools is not None else None)
+            problem = self._add_one(assembly, writer, i, tools[i] if tools is not None else None)
             if problem is not None:
                 problems.append((i, *problem))
+        assembly.close()
         done = assemble(assembly, self.constants, self._pieces, n, len(turns.roles) * MARKS)
         marks = done.marks.reshape(-1, MARKS)
         learned = _learned(turns, trained, done.lengths, marks)
         encoded = Encoded(done.ids, done.lengths, learned, marks, done.plain, problems)
         self._prove(encoded, turns, trained)
         if audited is not None and len(audited):
-            audit(self.template, self.tokenizer, self.control, turns, encoded, trained, tools, audited)
+            audit(self.template, self.tokenizer, self.control, writer, encoded, trained, tools, audited)
         return encoded
 
     # ── by shape ─────────────────────────────────────────────────────────────────────────────────────────
@@ -164,30 +168,28 @@ class Codec:
         assembly.add(rows, shape.plan, texts, sizes, targets)
 
     # ── one by one ───────────────────────────────────────────────────────────────────────────────────────
-    def _add_one(
-        self, assembly: Assembly, turns: Turns, i: int, contents: Sequence[str | None], tools: Any
-    ) -> tuple[Reason, str] | None:
-        """One conversation rendered by the template; what is wrong with it, or None."""
-        start = int(turns.starts[i])
-        span = range(start, start + int(turns.counts[i]))
-        messages = messages_of(turns, span, contents)
-        letters = "".join(ROLES[turns.roles[t]][0] for t in span)
-        known = self._shape(letters) if self._plain(turns, span) and tools is None else None
+    def _as_shaped(self, shape: _Shape, writer: Messages, i: int) -> bool:
+        """Whether the template renders a conversation as its shape says, text and generation blocks."""
+        bones = shape.skeleton
+        assert bones is not None  # noqa: S101 - the caller has looked
         try:
-            located = locate(self.template, messages, tools, self.control, known.skeleton if known else None)
+            rendering = self.template.render(writer.messages(i))
+        except TemplateRefusal:
+            return False
+        contents = writer.texts(i)
+        if rendering.text != bones.fill(contents):
+            return False
+        return not self.template.has_generation or rendering.spans == bones.spans(contents)
+
+    def _add_one(self, assembly: Assembly, writer: Messages, i: int, tools: Any) -> tuple[Reason, str] | None:
+        """One conversation rendered by the template; what is wrong with it, or None."""
+        try:
+            located = locate(self.template, writer.messages(i), tools, self.control)
         except TemplateRefusal as refusal:
             return Reason.TEMPLATE_REFUSED, str(refusal)
         except NotLocated as problem:
             return problem.reason, str(problem)
-        self._add_located(assembly, i, start, located)
-        return None
-
-    @staticmethod
-    def _plain(turns: Turns, span: range) -> bool:
-        calls = turns.frame["tool_calls"][span.start : span.stop]
-        return bool(calls.is_null().all()) and not (turns.roles[span.start : span.stop] == 3).any()
-
-    def _add_located(self, assembly: Assembly, i: int, start: int, located: Located) -> None:
+        start = writer.starts[i]
         places: list[tuple[Place, Side]] = []
         targets: list[int] = []
         for turn, end in enumerate(located.ends):
@@ -201,9 +203,8 @@ class Codec:
             ]
             targets += [(start + turn) * MARKS + kind for kind in (FIRST, PAST, STOP)]
         plan = self._builder.build([located.text], [], [], places, keep_texts=False)
-        plan = located.unguarded(plan)
-        texts = [[segment.literals[0]] for segment in plan.segments if not isinstance(segment, int)]
-        assembly.add(np.array([i], np.int64), plan, texts, [[] for _ in texts], np.array([targets], np.int64))
+        assembly.add_one(i, located.unguarded(plan), targets)
+        return None
 
     # ── proofs on the final ids ──────────────────────────────────────────────────────────────────────────
     def _prove(self, encoded: Encoded, turns: Turns, trained: Mask) -> None:
@@ -284,29 +285,9 @@ class _Trims:
         return self._made[flags]
 
 
-def messages_of(turns: Turns, span: range, contents: Sequence[str | None]) -> list[dict[str, Any]]:
-    """The turns as a template takes them."""
-    import msgspec
-
-    messages: list[dict[str, Any]] = []
-    frame = turns.frame
-    for t in span:
-        message: dict[str, Any] = {"role": ROLES[turns.roles[t]]}
-        if contents[t] is not None:
-            message["content"] = contents[t]
-        if (calls := frame["tool_calls"][t]) is not None:
-            message["tool_calls"] = msgspec.json.decode(calls)
-            message.setdefault("content", "")
-        for key in ("name", "tool_call_id"):
-            if (value := frame[key][t]) is not None:
-                message[key] = value
-        messages.append(message)
-    return messages
-
-
 def trained_turns(turns: Turns, train_on: str) -> Mask:
     """bool [turns]: assistant turns that are learned."""
-    wanted = (turns.roles == ASSISTANT) & turns.train
+    wanted: Mask = (turns.roles == ASSISTANT) & turns.train
     if train_on == "last_assistant":
         last = np.full(len(turns.counts), -1, np.int64)
         answers = np.flatnonzero(turns.roles == ASSISTANT)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipeline.models.skeleton import Place, Skeleton, Unproven, answer_spans, turn_ends
+from pipeline.models.skeleton import Unproven, answer_spans, turn_ends
 from pipeline.models.template import ChatTemplate, Rendering
 from pipeline.reasons import Reason
-from pipeline.stages.chat.plan import Control, Piece, Plan
+from pipeline.stages.chat.plan import Control, Piece, Plan, texts_in
 
 GUARDS = "\ue002\ue003\ue004\ue005"
 """Private characters, one of which is put inside a control token that a content spells, while it is rendered."""
@@ -65,9 +65,7 @@ class Located:
         return Plan(segments, tuple(marks))
 
 
-def locate(
-    template: ChatTemplate, messages: Sequence[Message], tools: Any, control: Control, bones: Skeleton | None
-) -> Located:
+def locate(template: ChatTemplate, messages: Sequence[Message], tools: Any, control: Control) -> Located:
     """Render a conversation and find its turns.
 
     Raises:
@@ -79,10 +77,6 @@ def locate(
     rendering = template.render(shown, tools=_guarded(tools, control, guard) if guard else tools)
     if guard and rendering.text.replace(guard, "") != template.render(messages, tools=tools).text:
         raise NotLocated(Reason.CONTROL_TOKEN_IN_CONTENT, "a control token that the template takes apart")
-    if bones is not None:
-        contents = [message["content"] for message in shown]
-        if bones.fill(contents) == rendering.text:
-            return _by_skeleton(template, rendering, bones, contents, guard)
     starts, ends = _find(template, shown, rendering, control)
     try:
         answers = answer_spans(template, shown, rendering, control.pattern, starts, ends)
@@ -96,41 +90,15 @@ def locate(
     )
 
 
-def _by_skeleton(
-    template: ChatTemplate, rendering: Rendering, bones: Skeleton, contents: Sequence[str], guard: str
-) -> Located:
-    """Places of a conversation that is rendered as its shape says; the generation blocks must be where it says."""
-    heads = bones.heads(contents)
-
-    def at(place: Place) -> int:
-        return heads[place.literal] + place.offset
-
-    answers = tuple((turn, at(a), at(b), at(stop)) for turn, a, b, stop in bones.answers)
-    if template.has_generation and rendering.spans != tuple((a, b) for _, a, b, _ in answers):
-        raise NotLocated(Reason.MASK_MISALIGNED, "generation blocks elsewhere than in the shape")
-    return Located(rendering.text, tuple(at(end) for end in bones.ends), answers, guard)
-
-
 def _guard(messages: Sequence[Message], tools: Any, control: Control) -> str:
     """A character for guards, when a text spells a control token; one that no text holds."""
-    texts = [*_texts(messages), *_texts(tools)]
+    texts = list(texts_in([*messages, tools]))
     if not any(control.pattern.search(text) for text in texts):
         return ""
     for guard in GUARDS:
         if not any(guard in text for text in texts):
             return guard
     raise NotLocated(Reason.CONTROL_TOKEN_IN_CONTENT, "a control token beside private characters")
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, member in value.items():
-            yield from (key, *_texts(member))
-    elif isinstance(value, list | tuple):
-        for member in value:
-            yield from _texts(member)
 
 
 def _guarded(value: Any, control: Control, guard: str) -> Any:
@@ -190,7 +158,7 @@ def _place(text: str, message: Message, low: int, high: int) -> tuple[int, int] 
         if at < 0:
             return None
         begin, end = (at if begin < 0 else begin), at + len(name)
-        for argument in _texts(list(call["function"]["arguments"].values())):
+        for argument in texts_in(list(call["function"]["arguments"].values())):
             at = text.find(json.dumps(argument, ensure_ascii=False)[1:-1], end, high)
             if at < 0:
                 return None

@@ -8,9 +8,10 @@ every conversation of the shape: their ids are looked up once.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
@@ -118,6 +119,23 @@ class Control:
             frozenset(tokenizer.eating("rstrip")),
             frozenset(tokenizer.eating("lstrip")),
         )
+
+    def spelled(self, value: Any) -> bool:
+        """Whether a text anywhere in a value of JSON spells a control token."""
+        return any(self.pattern.search(text) for text in texts_in(value))
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Every text in a value of JSON, keys of objects included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, member in value.items():
+            yield str(key)
+            yield from texts_in(member)
+    elif isinstance(value, list | tuple):
+        for member in value:
+            yield from texts_in(member)
 
 
 @dataclass(slots=True)
