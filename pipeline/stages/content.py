@@ -26,7 +26,7 @@ def with_content(samples: Samples, columns: list[str]) -> Samples:
     """
     seen = [name for name in _SEEN if name in samples.table.column_names]
     starts = np.flatnonzero(np.diff(samples.ids, prepend=-1))
-    ends = np.append(starts[1:], len(samples.ids)).astype(np.int64)
+    ends = np.append(starts[1:], len(samples.ids)).astype(np.int64)[: len(starts)]
     digests = _of_arrays(samples, seen, starts, ends) if seen else _of_columns(samples, columns)
     each = np.repeat(np.arange(len(starts)), ends - starts) if len(starts) else np.empty(0, np.int64)
     column = pa.array(digests, pa.string()).take(pa.array(each, pa.int64()))
