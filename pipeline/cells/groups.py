@@ -60,6 +60,26 @@ def grouped(column: pl.Series, reading: Reading, decimal: str, report: Report) -
     return pl.Series(pl.from_arrow(lists))
 
 
+def constant(column: pl.Series, reading: Reading, report: Report) -> pl.Series:
+    """The one value that all rows of each record have; null, with a finding, where they disagree.
+
+    A blank disagrees with a value: nothing says that it means the same. ``report`` has the id and row of every entry.
+    """
+    import polars as pl
+
+    flat = Flat.of(column)
+    first = column.list.first()
+    owner = np.repeat(np.arange(len(column)), flat.lengths)
+    differs = flat.cells.ne_missing(first[pl.Series(owner)])
+    if not differs.any():
+        return first
+    shown = flat.cells.fill_null("blank")
+    report(Reason.GROUP_INCONSISTENT, reading.field.name, differs, shown, "the same value in every row")
+    lost = np.zeros(len(column), bool)
+    lost[owner[differs.to_numpy()]] = True
+    return first.set(pl.Series(lost), None)
+
+
 def _entries(cells: pl.Series, reading: Reading, decimal: str, report: Report) -> tuple[pl.Series, Mask]:
     """Typed entries, and the wrong ones among them."""
     field = reading.field

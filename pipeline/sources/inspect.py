@@ -26,7 +26,12 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
     delimited = claim.format in ("csv", "tsv")
     name = "lines" if delimited and schema.read.line_format is not None else claim.format
     try:
-        return reader(name, claim.source).inspect(claim, schema, fields)
+        found = reader(name, claim.source).inspect(claim, schema, fields)
+        if schema.read.group_by is None:
+            return found
+        from pipeline.sources.group import plan
+
+        return plan(found, claim.path, schema, fields)
     except OSError as error:
         raise fault(
             Reason.FILE_UNREADABLE, claim.source, error.strerror or type(error).__name__, name

@@ -47,7 +47,9 @@ class Partition:
         encoding: Python codec of the bytes, proven.
         delimiter: of a delimited text file.
         decimal: decimal mark of its numbers: ``.``, ``,`` or ``.,`` for either.
-        form: of a JSON document: ``array``, ``object`` or ``lines``; of a grouped table: see ``group.py``.
+        form: of a JSON document: ``array`` or ``object``.
+        grouping: how the rows of a grouped table are read: ``runs`` or ``gather``, see ``group.py``; else empty.
+        share, shares: the part of the group keys that is gathered here, and the number of parts.
     """
 
     source: str
@@ -63,6 +65,9 @@ class Partition:
     delimiter: str = ""
     decimal: str = "."
     form: str = ""
+    grouping: str = ""
+    share: int = 0
+    shares: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pipeline.batch import Batch, Findings, Int64s, Mask
 from pipeline.cells import boxes, frames, grammar, table, text
 from pipeline.cells.convert import EXPECTED
 from pipeline.cells.decoder import Decoder
-from pipeline.cells.groups import ROWS, grouped
+from pipeline.cells.groups import ROWS, constant, grouped
 from pipeline.cells.hits import Hits, clip
 from pipeline.cells.leaves import holds, mapped
 from pipeline.cells.reads import Reading, readings
@@ -89,7 +89,12 @@ class Cast:
             lengths = cells[ROWS].list.len().fill_null(0).to_numpy()
             rows = cells[ROWS].explode(empty_as_null=False, keep_nulls=False).to_numpy().astype(np.int64)
             entries = replace(report, ids=np.repeat(batch.ids, lengths), rows=rows)
-            return grouped(column, reading, batch.decimal, entries)
+            if reading.field.grouped:
+                return grouped(column, reading, batch.decimal, entries)
+            before = len(report.findings.items)
+            column = constant(column, reading, entries)
+            for item in report.findings.items[before:]:
+                unread = unread | np.isin(batch.ids, item.ids)
         kind = reading.type.kind
         if kind is Kind.TEXT and len(reading.steps) == 1:
             self._missing(reading, column.is_null(), unread, "blank", report)
