@@ -167,7 +167,11 @@ def _frame(table: pa.RecordBatch, source: str) -> pl.DataFrame:
 
 def _plain_type(type_: pa.DataType, name: str, source: str) -> pa.DataType:
     """The type a frame can hold that keeps all of a column's values. Raises ``FileFault`` where there is none."""
-    is_, inner = pa.types, lambda part: _plain_type(part, name, source)
+    is_ = pa.types
+
+    def inner(part: pa.DataType) -> pa.DataType:
+        return _plain_type(part, name, source)
+
     if isinstance(type_, pa.BaseExtensionType):
         return inner(type_.storage_type)
     if is_.is_dictionary(type_):

@@ -13,6 +13,7 @@ import numpy as np
 
 from pipeline.batch import Batch, Findings, Int64s
 from pipeline.reasons import Reason
+from pipeline.schema.reading import SheetPattern
 from pipeline.sources.fault import FileNote, fault
 from pipeline.sources.header import SEARCH_ROWS, clean, expected, holds, prove
 from pipeline.sources.partition import BATCH_BYTES, BATCH_ROWS, Inspection, Partition, Reading
@@ -39,30 +40,28 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
     hold the expected columns.
     """
     read_ = schema.read
-    header = read_.header
+    header, sheets = read_.header, read_.sheets
     request = {
         "path": str(claim.path),
-        "sheets": read_.sheets.model_dump() if hasattr(read_.sheets, "model_dump") else read_.sheets,
+        "sheets": {"pattern": sheets.pattern} if isinstance(sheets, SheetPattern) else sheets,
         "cells": read_.limits.workbook_cells,
         "head": header if isinstance(header, int) else 0,
     }
     frames = run(f"{_TASKS}:inspect", request, _limits(read_), claim.source)
     first: Any = next(frames)
-    sheets: list[tuple[str, str, str]] = [(n, s, k) for n, s, k in first["sheets"]]
+    tabs: list[tuple[str, str, str]] = [(n, s, k) for n, s, k in first["sheets"]]
     partitions: list[Partition] = []
     notes: list[FileNote] = []
     taken: set[int] = set()
     frame: Any
     for frame in frames:
-        name = sheets[frame["index"]][0]
+        name = tabs[frame["index"]][0]
         taken.add(frame["index"])
         rows: Rows = frame["rows"]
         if not rows:
             notes.append(FileNote(Reason.FILE_EMPTY, claim.source, f"nothing in the sheet {name!r}", "rows"))
             continue
-        names, row = _header(
-            rows, read_, fields, f"{claim.source}#{name}" if len(sheets) > 1 else claim.source
-        )
+        names, row = _header(rows, read_, fields, f"{claim.source}#{name}" if len(tabs) > 1 else claim.source)
         partitions.append(
             Partition(
                 claim.source,
@@ -74,7 +73,7 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
                 header=names,
             )
         )
-    notes += _skipped(claim.source, sheets, taken)
+    notes += _skipped(claim.source, tabs, taken)
     return Inspection(tuple(partitions), tuple(notes))
 
 

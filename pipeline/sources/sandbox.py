@@ -135,13 +135,13 @@ class _Frames:
         head = self._read(9)
         if head is None:
             return None
-        size = int.from_bytes(head[1:], "big")
-        if size > FRAME_BYTES or head[:1] not in (b"J", b"A"):
+        kind, size = bytes(head[:1]), int.from_bytes(head[1:], "big")
+        if size > FRAME_BYTES or kind not in (b"J", b"A"):
             return None
         body = self._read(size)
         if body is None:
             return None
-        if head[:1] == b"A":
+        if kind == b"A":
             return body
         content: dict[str, Any] = json.loads(bytes(body))
         return content

@@ -26,10 +26,7 @@ _ERRORS = {
     "Div0": "#DIV/0!", "NA": "#N/A", "Name": "#NAME?", "Null": "#NULL!", "Num": "#NUM!", "Ref": "#REF!",
     "Value": "#VALUE!", "GettingData": "#GETTING_DATA",
 }  # fmt: skip
-_REFUSALS = (
-    ("password", "a workbook under a password", "a workbook without a password"),
-    ("Cannot detect file format", "bytes of another kind", "an Excel or OpenDocument workbook"),
-)
+_REFUSALS = (("password", "a workbook under a password", "a workbook without a password"),)
 
 
 class Workbook:
@@ -77,11 +74,11 @@ class Workbook:
             places = [column.absolute_index for column in sheet.available_columns()]
         except fastexcel.FastExcelError as error:
             raise _refused(error) from None
-        found = []
-        for error in errors.errors if errors is not None and dtype == "string" else ():
-            code = error.detail.partition("Error(")[2].partition(")")[0]
+        found: list[tuple[int, int, str]] = []
+        for wrong in errors.errors if errors is not None and dtype == "string" else ():
+            code = wrong.detail.partition("Error(")[2].partition(")")[0]
             if code:
-                found.append((*error.position, _ERRORS.get(code, f"#{code}")))
+                found.append((*wrong.position, _ERRORS.get(code, f"#{code}")))
         return batch, found, places[0] if places else 0
 
 

@@ -10,6 +10,7 @@ from pipeline.sources.sandboxed import TaskFault
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _BIFF = (b"\x09\x00", b"\x09\x02", b"\x09\x04", b"\x09\x08")
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
+_PASSWORD = ("a workbook under a password", "a workbook without a password")
 _EXPECTED = "an Excel or OpenDocument workbook"
 
 
@@ -33,6 +34,8 @@ def _zipped(path: Path) -> str:
     try:
         with zipfile.ZipFile(path) as archive:
             names = {name.replace("\\", "/").lstrip("/").lower() for name in archive.namelist()}
+            if "content.xml" in names and _under_password(archive):
+                raise TaskFault("file_unreadable", *_PASSWORD)
     except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError) as error:
         raise TaskFault(
             "file_unreadable", f"a broken zip archive ({type(error).__name__})", _EXPECTED
@@ -46,12 +49,21 @@ def _zipped(path: Path) -> str:
     raise TaskFault("file_unreadable", "a zip archive that holds no workbook", _EXPECTED)
 
 
+def _under_password(archive: zipfile.ZipFile) -> bool:
+    """Whether an OpenDocument says that its parts are encrypted."""
+    try:
+        with archive.open("META-INF/manifest.xml") as manifest:
+            return b"encryption-data" in manifest.read(2**24)
+    except KeyError:
+        return False
+
+
 def _compound(path: Path) -> str:
     """An OLE container: .xls, or a zipped workbook under a password."""
     with path.open("rb") as file:
         data = file.read(2**26)
     if _ENCRYPTED in data:
-        raise TaskFault("file_unreadable", "a workbook under a password", "a workbook without a password")
+        raise TaskFault("file_unreadable", *_PASSWORD)
     return "xls"
 
 
