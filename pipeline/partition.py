@@ -31,6 +31,7 @@ from pipeline.sources.read import read
 from pipeline.stages.certify import without
 from pipeline.stages.content import with_content
 from pipeline.stages.line import Line, build
+from pipeline.stages.provenance import with_notes
 from pipeline.stages.split import assign
 
 PAGES_AT_ONCE = 256
@@ -109,7 +110,8 @@ def _through(
     findings.extend(found)
     samples, found = line.certify(without(samples, found))
     findings.extend(found)
-    samples = with_content(without(samples, found), [field.name for field in line.context.columns])
+    samples = with_notes(without(samples, found), findings)
+    samples = with_content(samples, [field.name for field in line.context.columns])
     _, bad = split(batch, findings)
     return batch, bad, samples, findings
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.batch import Batch, Findings, Int64s
+from pipeline.batch import Batch, Findings, Int64s, Samples
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,6 +41,17 @@ def provenance(
         "row": rows,
         "notes": pa.array([written[i] for i in records.tolist()], pa.list_(pa.string())) if noted else empty,
     }
+
+
+def with_notes(samples: Samples, findings: Findings) -> Samples:
+    """The samples with all repairs and flags of their records in ``notes``, those of earlier stages, too."""
+    noted = findings.noted()
+    if not noted:
+        return samples
+    place = samples.table.schema.get_field_index("notes")
+    written = pa.array([noted.get(record, []) for record in samples.ids.tolist()], pa.list_(pa.string()))
+    table = samples.table.set_column(place, samples.table.schema.field(place), written)
+    return replace(samples, table=table)
 
 
 def carried(batch: Batch, records: Int64s, columns: list[pa.Field]) -> dict[str, pa.Array]:
