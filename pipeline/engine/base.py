@@ -33,5 +33,11 @@ class Engine(Protocol):
     ) -> list[Result]: ...
 
 
+def source_of(task: object) -> str:
+    """What a task reads, for a message; "" where there is none."""
+    held = getattr(task, "partition", task)
+    return str(getattr(held, "source", ""))
+
+
 def ignore(receipt: object) -> None:
     """The ``on_receipt`` of a caller who does not watch."""

@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from typing import Any
 
-from pipeline.engine.base import Result, Task, ignore
+from pipeline.engine.base import Result, Task, ignore, source_of
 from pipeline.errors import BusyError
 
 
@@ -124,10 +124,10 @@ class _Pool:
         how = f"exit code {code}"
         if code is not None and code < 0:
             how = f"signal {signal.Signals(-code).name}"
-        held = None if worker.task is None else tasks[worker.task]
+        held = "" if worker.task is None else source_of(tasks[worker.task])
         return BusyError(
             "a worker process died",
-            where=str(getattr(held, "source", "")),
+            where=held,
             found=how + (" (the system kills so when memory runs out)" if code == -signal.SIGKILL else ""),
             remedy="run again, with fewer --workers if memory is short; nothing was published",
         )
