@@ -7,6 +7,7 @@ edges, the geometry of the whole page, then exact normalization (``scale.py``).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ from pipeline.stages.layout.words import BOXES, INDEX, LABELS, WORDS, label_ids
 from pipeline.stages.layout.written import WrittenBoxes, read_corners
 
 Numbers = npt.NDArray[np.int16] | npt.NDArray[np.float32]
+FLIPPED = np.array([1.0, -1.0, 1.0, -1.0])
 
 
 @dataclass(slots=True)
@@ -65,26 +67,27 @@ class BoxStage:
     def _placed(self, written: Corners, owner: Int64s, page: Pages) -> tuple[Sums, Float64s]:
         """Coordinates from the page's top-left corner, as exact sums; and each box's sides [n, 4]."""
         sides = page.sides[owner][:, [0, 1, 0, 1]]
-        left, top, far = page.left[owner], page.top[owner], page.far[owner]
-        base, extra, sign = written.base, written.extra, np.ones_like(sides)
-        offset = -np.stack([left, top, left, top], axis=1)
+        base, extra = written.base, written.extra
         if self._layout.boxes.origin == "bottom_left":
             # The upper edge is the larger y: y0 and y1 change places, and count from the page's top.
             flipped = [0, 3, 2, 1]
-            base, extra = base[:, flipped], extra[:, flipped]
-            sign[:, 1::2] = -1.0
-            offset = np.stack([-left, far, -left, far], axis=1)
-        return Sums(base, extra, offset, sign), sides
+            base, extra = base[:, flipped], None if extra is None else extra[:, flipped]
+            left, far = page.left[owner], page.far[owner]
+            return Sums(base, extra, np.stack([-left, far, -left, far], axis=1), FLIPPED), sides
+        offset = None
+        if page.left.any() or page.top.any():
+            offset = -np.stack([page.left, page.top] * 2, axis=1)[owner]
+        return Sums(base, extra, offset), sides
 
     def _inverted(self, judged: _Judged, findings: Findings) -> Float64s:
         """Boxes with their corners in order; those that were not are found."""
         boxes = judged.boxes
-        inverted = judged.usable & ((boxes[:, 2] < boxes[:, 0]) | (boxes[:, 3] < boxes[:, 1]))
-        judged.report(
-            Reason.BBOX_INVERTED, self.context.schema.policy(Reason.BBOX_INVERTED), inverted, findings
-        )
-        low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
-        return np.concatenate([low, high], axis=1)
+        inverted = (boxes[:, 2] < boxes[:, 0]) | (boxes[:, 3] < boxes[:, 1])
+        if not inverted.any():
+            return boxes
+        policy = self.context.schema.policy(Reason.BBOX_INVERTED)
+        judged.report(Reason.BBOX_INVERTED, policy, inverted & judged.usable, findings)
+        return in_order(boxes)
 
     def _areas(self, judged: _Judged, ordered: Float64s, findings: Findings) -> Mask:
         """Words to keep: all, or those whose box has an area where the schema says to drop the others."""
@@ -155,11 +158,12 @@ class BoxStage:
             result = numbers.astype(np.float32)
         else:
             whole = np.zeros(sides.shape, np.int64)
-            part = Sums(sums.base[fine], sums.extra[fine], sums.offset[fine], sums.sign[fine])
-            whole[fine] = thousandths(part, sides[fine], self._layout.rounding)
+            if fine.all():
+                whole = thousandths(sums, sides, self._layout.rounding)
+            else:
+                whole[fine] = thousandths(sums.rows(fine), sides[fine], self._layout.rounding)
             result = np.clip(whole, 0, 1000).astype(np.int16)
-        low, high = np.minimum(result[:, :2], result[:, 2:]), np.maximum(result[:, :2], result[:, 2:])
-        return np.concatenate([low, high], axis=1)
+        return in_order(result) if (result[:, 2:] < result[:, :2]).any() else result
 
     def _framed(self, batch: Batch, boxes: Ragged, numbers: Numbers, keep: Mask) -> Batch:
         lengths: Int64s = per_record(boxes.lengths, keep)
@@ -194,3 +198,9 @@ class _Judged:
         page = [f"{side[0]:g} × {side[1]:g}" for side in self.sides[hits].tolist()]
         expected = page if reason is Reason.BBOX_OUT_OF_PAGE else ""
         self.written.report(reason, policy, hits, self.written.shown(hits), expected, findings)
+
+
+def in_order(boxes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Boxes [n, 4] with the smaller corner first."""
+    low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
+    return np.concatenate([low, high], axis=1)

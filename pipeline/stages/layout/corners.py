@@ -23,17 +23,11 @@ class Corners:
     """Boxes as ``base + extra``, each float64 [n, 4] in the order x0, y0, x1, y1.
 
     ``extra`` is what must be added to a number as written (a width, a height), so that the sum can be taken
-    exactly later. Rows of boxes that could not be read are zeros.
+    exactly later; None where nothing is. Rows of boxes that could not be read are zeros.
     """
 
     base: Float64s
-    extra: Float64s
-
-    @property
-    def values(self) -> Float64s:
-        """float64 [n, 4]."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self.base + self.extra
+    extra: Float64s | None = None
 
 
 def wrong_arity(order: BoxOrder, counts: Int64s) -> Mask:
@@ -60,22 +54,27 @@ def corners(order: BoxOrder, numbers: Float64s, counts: Int64s, usable: Mask, as
         aspect: float64 [n], length of one unit of y over one unit of x; needed to turn a box whose sides are
             measured in shares of two different sides.
     """
-    base, extra = np.zeros((len(counts), 4)), np.zeros((len(counts), 4))
-    if usable.any():
-        kept = numbers[np.repeat(usable, counts)]
-        if order == "xyxy":
-            base[usable] = kept.reshape(-1, 4)
-        elif order == "xywh":
-            box = kept.reshape(-1, 4)
-            base[usable] = box[:, [0, 1, 0, 1]]
-            extra[usable, 2:] = box[:, 2:]
-        elif order == "rotated_xywh":
-            box = kept.reshape(-1, 5)
-            base[usable] = box[:, [0, 1, 0, 1]]
-            extra[usable] = _turned(box, aspect[usable])
-        else:
-            base[usable] = _envelope(kept, counts[usable])
+    if usable.all() and order == "xyxy":
+        return Corners(numbers.reshape(-1, 4))
+    base, extra = np.zeros((len(counts), 4)), None
+    kept = numbers[np.repeat(usable, counts)]
+    if order == "xyxy":
+        base[usable] = kept.reshape(-1, 4)
+    elif order in ("xywh", "rotated_xywh"):
+        box = kept.reshape(-1, 4 if order == "xywh" else 5)
+        base[usable] = box[:, [0, 1, 0, 1]]
+        extra = np.zeros((len(counts), 4))
+        extra[usable] = _sized(box) if order == "xywh" else _turned(box, aspect[usable])
+    elif len(kept):
+        base[usable] = _envelope(kept, counts[usable])
     return Corners(base, extra)
+
+
+def _sized(box: Float64s) -> Float64s:
+    """What must be added to x, y, x, y: nothing, nothing, width, height."""
+    out = np.zeros((len(box), 4))
+    out[:, 2:] = box[:, 2:]
+    return out
 
 
 def _envelope(numbers: Float64s, counts: Int64s) -> Float64s:

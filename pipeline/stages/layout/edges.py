@@ -31,6 +31,9 @@ def overhang(boxes: Float64s, sides: Float64s, tolerance: Float64s, usable: Mask
         tolerance: float64 [n, 4], in the unit of the boxes.
         usable: bool [n], boxes to judge.
     """
+    if ((boxes >= 0) & (boxes <= sides)).all():
+        nowhere = np.zeros(len(boxes), bool)
+        return Overhang(nowhere, nowhere)
     with np.errstate(over="ignore", invalid="ignore"):
         before, after = -boxes, boxes - sides
         over = np.maximum(before, after)

@@ -22,7 +22,6 @@ from pipeline.stages.context import Context
 from pipeline.stages.layout.image import IMAGE, PAGE_ID, PIXELS, image_spec
 from pipeline.stages.layout.label_names import LabelNames, orphaned
 from pipeline.stages.layout.ragged import indexed, per_record, shown_hits
-from pipeline.stages.layout.tokenize import WordIds
 from pipeline.stages.layout.window import Windows, windows, worth_learning
 from pipeline.stages.layout.words import BOXES, INDEX, LABELS, WORDS
 from pipeline.stages.provenance import carried, provenance
@@ -38,7 +37,7 @@ class Encode:
     name: str = "encode"
     _layout: Layout = field(init=False)
     _names: LabelNames | None = field(init=False, default=None)
-    _words: WordIds = field(init=False)
+    _tokenizer: Tokenizer = field(init=False)
     _ends: tuple[int, int] = field(init=False)
     _room: int = field(init=False)
 
@@ -48,7 +47,7 @@ class Encode:
         assert tokenizer is not None  # noqa: S101 - the model proves it
         self._layout = layout
         self._names = LabelNames.of(layout.labels) if layout.labels is not None else None
-        self._words = WordIds(tokenizer)
+        self._tokenizer = tokenizer
         self._ends = _ends(tokenizer)
         self._room = _longest(self.context) - 2
         if layout.window.stride >= self._room:
@@ -62,7 +61,8 @@ class Encode:
 
         findings = Findings()
         page = _Page.of(batch)
-        ids, counts = self._words.encode(page.words)
+        # An Arrow array: the tokenizer remembers words, and looks each distinct one up once.
+        ids, counts = self._tokenizer.encode_words(page.words.to_arrow(compat_level=pl.CompatLevel.oldest()))
         self._tokenless(batch, page, counts, findings)
         cut = self._cut(batch, page, counts, findings)
         columns = self._tokens(page, ids, counts, cut)
