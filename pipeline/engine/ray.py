@@ -90,6 +90,7 @@ def _cluster(ray: Any, workers: int) -> Iterator[None]:
     address = os.environ.get("RAY_ADDRESS")
     local = {} if address else {"num_cpus": workers, "include_dashboard": False}
     try:
+        _reach(address)
         ray.init(
             address=address, logging_level="error", log_to_driver=False, configure_logging=False, **local
         )
