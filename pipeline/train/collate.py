@@ -13,6 +13,7 @@ from pipeline.errors import RefusedError
 from pipeline.shards.arrow import IGNORE
 from pipeline.train.batches import FILLER
 from pipeline.train.facts import Certified
+from pipeline.train.loss import next_tokens
 from pipeline.train.padding import as_array, padded, pads_of
 from pipeline.train.pixels import Pages, normalization
 from pipeline.train.ragged import Int64s, RaggedColumn
@@ -67,10 +68,8 @@ class RowCollator:
             stand_in: index of a sample; default the first of ``rows`` that is one.
         """
         filler = rows == FILLER
-        if filler.any():
-            rows_ = np.where(filler, rows[~filler][0] if stand_in is None else stand_in, rows)
-        else:
-            rows_ = rows
+        first = rows[~filler][:1] if stand_in is None else [stand_in]
+        rows_ = np.where(filler, first, rows) if filler.any() else rows
         tensors = {}
         for pad in self._pads:
             tensors[pad.column] = padded(self._columns[pad.column].rows(rows_), pad, width, pin=self.pin)
@@ -84,6 +83,11 @@ class RowCollator:
         if "position_ids" in tensors and "labels" in tensors:
             # The first token of a packed conversation is no continuation of the one before.
             tensors["labels"][tensors["position_ids"] == 0] = IGNORE
+        if self.causal and "labels" in tensors:
+            targets, ids = next_tokens(tensors["labels"])
+            tensors["targets"], tensors["target_ids"] = (
+                (targets.pin_memory(), ids.pin_memory()) if self.pin else (targets, ids)
+            )
         return Minibatch(tensors, rows)
 
     def supervised(self, rows: Int64s) -> int:

@@ -76,9 +76,10 @@ def page_rows(count: int, seed: int = 0) -> dict[str, Any]:
 
 
 def chat_rows(count: int, seed: int = 0, longest: int = 100) -> dict[str, Any]:
-    """Columns of chats; the second half of each is the answer."""
+    """Columns of chats; the second half of each is the answer, which follows a pattern that can be learned."""
     rng = np.random.default_rng(seed)
     ids = [[0, *rng.integers(4, 120, n - 2).tolist(), 2] for n in rng.integers(6, longest + 1, count)]
+    ids = [i[: len(i) // 2] + [10 + k % 4 for k in range(len(i) - len(i) // 2 - 1)] + [2] for i in ids]
     return {
         **_provenance(count, "clinical/a.csv", None),
         "input_ids": pa.array(ids, arrow.IDS),
@@ -99,7 +100,13 @@ def packed_rows(count: int, capacity: int = 64, seed: int = 0) -> dict[str, Any]
     for row in range(count):
         flat, tags, place = [], [], []
         for part in rng.integers(8, capacity // 3, 2 + row % 2):
-            one = [0, *rng.integers(4, 120, part - 2).tolist(), 2]
+            half = part // 2
+            one = [
+                0,
+                *rng.integers(4, 120, half - 1).tolist(),
+                *(10 + k % 4 for k in range(part - half - 1)),
+                2,
+            ]
             flat += one
             tags += [-100] * (part // 2) + one[part // 2 :]
             place += range(part)

@@ -1,0 +1,130 @@
+"""The model of a recipe, made for a certified data set: its labels, adapters, dtype and memory savings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pipeline.errors import RefusedError, SchemaError
+from pipeline.train.facts import Certified
+from pipeline.train.recipe import Recipe
+
+CLASSES = {
+    "token_classification": "AutoModelForTokenClassification",
+    "text_classification": "AutoModelForSequenceClassification",
+    "causal_lm": "AutoModelForCausalLM",
+}
+
+
+def config_of(recipe: Recipe, facts: Certified) -> dict[str, Any]:
+    """The config that the model will have, as plain values; nothing is loaded.
+
+    Raises:
+        SchemaError: the recipe names no model.
+        RefusedError: its config cannot be read.
+    """
+    choice, config = recipe.model, {}
+    if choice.path is not None:
+        file = Path(choice.path)
+        file = file / "config.json" if file.is_dir() else file
+        try:
+            config = json.loads(file.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise RefusedError(
+                "the model's config.json cannot be read", where=str(file), found=type(error).__name__,
+                remedy="name the model's folder with --model",
+            ) from None  # fmt: skip
+    elif choice.hub is not None:
+        config = _hub_config(recipe)
+    elif "model_type" not in choice.config:
+        raise SchemaError(
+            "the recipe names no model", where=recipe.name, expected="`model: path:`, `hub:` or a whole `config:`",
+            remedy="give --model FOLDER",
+        )  # fmt: skip
+    return {**config, **choice.config, **_label_names(recipe, facts)}
+
+
+def build(recipe: Recipe, facts: Certified, *, random_weights: bool, device: torch.device) -> torch.nn.Module:
+    """Make the model on its device.
+
+    Args:
+        recipe: what is asked for.
+        facts: gives the label names.
+        random_weights: whether only the config is taken.
+        device: where it is made; weights of a large model never pass through the CPU when they are random.
+    """
+    import transformers
+
+    choice, config = recipe.model, config_of(recipe, facts)
+    dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}[choice.weights]
+    kind = getattr(transformers, CLASSES[recipe.task])
+    how: dict[str, Any] = {"dtype": dtype}
+    if choice.attention != "auto":
+        how["attn_implementation"] = choice.attention
+    torch.manual_seed(recipe.run.seed)
+    if random_weights or (choice.path is None and choice.hub is None):
+        plain = transformers.AutoConfig.for_model(**config)
+        with device:
+            model = kind.from_config(plain, **how)
+    else:
+        if choice.bits == 4:
+            how["quantization_config"] = _four_bits()
+            how["device_map"] = {"": device}
+        name, revision = choice.path or choice.hub, choice.revision if choice.path is None else None
+        changes = {**choice.config, **_label_names(recipe, facts)}
+        model = kind.from_pretrained(name, revision=revision, **changes, **how)
+    model.config.use_cache = False
+    model = _adapted(model, recipe)
+    if recipe.checkpointing:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    return model if choice.bits else model.to(device)
+
+
+def _adapted(model: Any, recipe: Recipe) -> Any:
+    """The model with low-rank adapters, where the recipe has some."""
+    if recipe.lora is None:
+        return model
+    import peft
+
+    if recipe.model.bits:
+        model = peft.prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
+    lora = peft.LoraConfig(
+        r=recipe.lora.rank, lora_alpha=int(recipe.lora.alpha), lora_dropout=recipe.lora.dropout,
+        target_modules=list(recipe.lora.modules), task_type="CAUSAL_LM" if recipe.task == "causal_lm" else "TOKEN_CLS",
+    )  # fmt: skip
+    return peft.get_peft_model(model, lora)
+
+
+def _label_names(recipe: Recipe, facts: Certified) -> Mapping[str, Any]:
+    if recipe.task == "causal_lm":
+        return {}
+    names = facts.labels
+    if not names:
+        path = "labels[]" if facts.kind == "layout" else "labels"
+        names = tuple(str(i) for i in range((facts.number(path, "maximum") or 0) + 1))
+    return {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
+
+
+def _four_bits() -> Any:
+    import transformers
+
+    return transformers.BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+    )  # fmt: skip
+
+
+def _hub_config(recipe: Recipe) -> dict[str, Any]:
+    choice = recipe.model
+    if not choice.revision:
+        raise SchemaError(
+            "a hub id needs a pinned revision", where=f"{recipe.name}: model", expected="a commit hash"
+        )
+    import transformers
+
+    config, _ = transformers.PreTrainedConfig.get_config_dict(choice.hub, revision=choice.revision)
+    return dict(config)

@@ -1,0 +1,86 @@
+"""The processes of one job, as ``torchrun`` starts them: one a GPU."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+
+from pipeline.errors import RefusedError
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """This process among all.
+
+    Attributes:
+        rank, world: number of this process, and of all.
+        device: what it computes on.
+    """
+
+    rank: int
+    world: int
+    device: torch.device
+
+    @property
+    def first(self) -> bool:
+        """Whether this process writes and speaks for all."""
+        return self.rank == 0
+
+    def wait(self) -> None:
+        """Until all processes are here."""
+        if self.world > 1:
+            dist.barrier()
+
+    def same(self, what: str, value: str) -> None:
+        """Raise ``RefusedError`` on every rank unless all have the same value (a root digest, a recipe)."""
+        if self.world == 1:
+            return
+        values: list[str | None] = [None] * self.world
+        dist.all_gather_object(values, value)
+        if len(set(values)) > 1:
+            raise RefusedError(
+                f"the ranks do not have the same {what}",
+                found=", ".join(f"rank {i}: {str(v)[:12]}" for i, v in enumerate(values)),
+                remedy="give every node the same folder, program and recipe",
+            )
+
+
+def replicated(module: torch.nn.Module, ranks: Ranks) -> torch.nn.Module:
+    """The module with gradients averaged over all ranks; its buffers are constants and stay where they are."""
+    known = inspect.signature(torch.nn.parallel.DistributedDataParallel).parameters
+    quiet = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+    devices = [ranks.device.index] if ranks.device.type == "cuda" else None
+    return torch.nn.parallel.DistributedDataParallel(
+        module, device_ids=devices, gradient_as_bucket_view=True, **{quiet: False}
+    )
+
+
+def world_size() -> int:
+    """Number of processes of this job, before any of them talks to another."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+@contextmanager
+def joined(device: str) -> Iterator[Ranks]:
+    """Join the other processes; leave them at the end.
+
+    Args:
+        device: "cuda" or "cpu".
+    """
+    world, local = world_size(), int(os.environ.get("LOCAL_RANK", "0"))
+    place = torch.device("cuda", local) if device == "cuda" else torch.device("cpu")
+    if device == "cuda":
+        torch.cuda.set_device(place)
+    if world > 1:
+        dist.init_process_group("nccl" if device == "cuda" else "gloo")
+    try:
+        yield Ranks(int(os.environ.get("RANK", "0")), world, place)
+    finally:
+        if dist.is_initialized():
+            dist.destroy_process_group()
