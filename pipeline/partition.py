@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from pipeline.arrays import Int64s
 from pipeline.batch import Batch, Findings, Samples, pieces, split
@@ -104,7 +105,9 @@ def _through(
         batch, found = stage(batch)
         findings.extend(found)
     _repeated(batch, findings, task)
-    good, _ = split(batch, findings)
+    good, bad = split(batch, findings)
+    if not len(good):
+        return batch, bad, Samples(line.shard.empty_table(), np.empty(0, np.int64)), findings
     line.judge.assert_clean(good.frame)
     samples, found = line.encode(good)
     findings.extend(found)
@@ -186,10 +189,12 @@ class _Accounts:
     def _write_pages(self, samples: Samples) -> None:
         if self._pages is None or samples.pages is None:
             return
-        ids = samples.pages["page_id"].to_pylist()
-        fresh = [i for i, page in enumerate(ids) if page not in self._seen_pages]
-        self._seen_pages.update(ids)
-        self._pages.write(samples.pages.take(fresh))
+        fresh: dict[str, int] = {}
+        for place, page in enumerate(samples.pages["page_id"].to_pylist()):
+            if page not in self._seen_pages:
+                fresh.setdefault(page, place)
+        self._seen_pages.update(fresh)
+        self._pages.write(samples.pages.take(pa.array(fresh.values(), pa.int64())))
 
     def abort(self) -> None:
         """Remove what is not finished."""
