@@ -154,11 +154,14 @@ class Findings:
         return {k: [r.slug for r in sorted(v, key=order.__getitem__)] for k, v in notes.items()}
 
     def counts(self) -> Counter[tuple[Reason, Policy]]:
-        """Number of records (not hits) by reason and policy."""
+        """Number of records (not hits) by reason and policy; repairs and flags of certified records only."""
         ids: dict[tuple[Reason, Policy], list[Int64s]] = {}
+        rejected = self.rejected()
         for item in self.items:
-            ids.setdefault((item.reason, item.policy), []).append(item.ids)
-        return Counter({key: len(np.unique(np.concatenate(parts))) for key, parts in ids.items()})
+            kept = item.ids if item.policy is Policy.QUARANTINE else item.ids[~np.isin(item.ids, rejected)]
+            ids.setdefault((item.reason, item.policy), []).append(kept)
+        counted = {key: len(np.unique(np.concatenate(parts))) for key, parts in ids.items()}
+        return Counter({key: count for key, count in counted.items() if count})
 
 
 @dataclass(frozen=True, slots=True)
