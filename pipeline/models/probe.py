@@ -45,6 +45,7 @@ class Proof:
         tokenizer: the tokenizer, with the template's turn markers among its control tokens.
         headers: what opens a user's and an assistant's turn, or None.
         bos: the start token's text, "" when the template writes none.
+        shapes: role letters of the conversations it renders.
         verdicts: what each probe saw.
     """
 
@@ -52,6 +53,7 @@ class Proof:
     tokenizer: Tokenizer
     headers: tuple[str, str] | None
     bos: str
+    shapes: tuple[str, ...]
     verdicts: tuple[Verdict, ...]
 
 
@@ -136,10 +138,15 @@ def examine(
         return None, verdicts
     bos = subject.tokenizer.special_texts.get("bos", "")
     writes = any(bos and text.startswith(bos) for text in subject.rendered.values())
-    return (
-        Proof(template, subject.tokenizer, _headers(subject), bos if writes else "", tuple(verdicts)),
-        verdicts,
+    proof = Proof(
+        template,
+        subject.tokenizer,
+        _headers(subject),
+        bos if writes else "",
+        tuple(subject.rendered),
+        tuple(verdicts),
     )
+    return proof, verdicts
 
 
 def _renders(subject: _Subject) -> str:

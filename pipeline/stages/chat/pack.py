@@ -1,0 +1,109 @@
+"""Packing: several conversations in one sequence, best fit first, so that little room is wasted.
+
+It comes last, over certified samples: what it puts together has been judged alone. Position ids restart at each
+conversation, which is how a loader (or flash attention) finds the boundaries.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.arrays import Int64s, flat, lists, offsets, within
+from pipeline.batch import Findings, Samples
+from pipeline.shards.arrow import IDS, IGNORE
+
+TOKEN_COLUMNS = ("input_ids", "attention_mask", "labels")
+
+
+@dataclass(slots=True)
+class Pack:
+    """Packs the samples of a batch; a stage over samples, after the last look.
+
+    Attributes:
+        capacity: tokens of one sequence. Longer samples do not occur: the schema's limit is checked against it.
+    """
+
+    capacity: int
+    name: str = "pack"
+
+    def __call__(self, samples: Samples) -> tuple[Samples, Findings]:
+        """Sequences of samples: the provenance columns are those of the first inside, ``samples`` names all."""
+        table = samples.table
+        if not table.num_rows:
+            return samples, Findings()
+        _, lengths = flat(table["input_ids"])
+        bins = best_fit(lengths, self.capacity)
+        order = np.concatenate(bins)
+        counts = np.fromiter(map(len, bins), np.int64, len(bins))
+        firsts = np.fromiter((members[0] for members in bins), np.int64, len(bins))
+        columns: dict[str, Any] = {name: table[name].take(pa.array(firsts)) for name in table.column_names}
+        sizes = lengths[order]
+        whole = np.add.reduceat(sizes, np.cumsum(counts) - counts)
+        for name in TOKEN_COLUMNS:
+            columns[name] = _joined(table, name, order, whole)
+        columns["labels"] = _unlearned_heads(columns["labels"], sizes, whole)
+        columns["position_ids"] = lists(within(sizes).astype(np.int32), whole, IDS)
+        ids = table["sample_id"].combine_chunks().take(pa.array(order))
+        columns["samples"] = pa.ListArray.from_arrays(pa.array(offsets(counts)), ids)
+        columns["turns"] = _turns(table, order, counts, sizes)
+        dropped = table["tokens_dropped"].to_numpy()[order]
+        columns["tokens_dropped"] = pa.array(np.add.reduceat(dropped, np.cumsum(counts) - counts), pa.int32())
+        packed = pa.table([columns[f.name] for f in table.schema], schema=table.schema)
+        return Samples(packed, samples.ids[firsts], samples.pages), Findings()
+
+
+def best_fit(lengths: Int64s, capacity: int) -> list[Int64s]:
+    """Bins of samples (indices in their order), each within the capacity, in the order of their first sample.
+
+    Best-fit decreasing: the longest sample first, each into the fullest bin that still takes it; ties go to the
+    earlier one, so that the same samples always give the same bins.
+    """
+    rooms: list[tuple[int, int]] = []  # (room left, bin), sorted
+    bins: list[list[int]] = []
+    for index in np.argsort(-lengths, kind="stable").tolist():
+        size = int(lengths[index])
+        place = bisect_left(rooms, (size, -1))
+        if place == len(rooms):
+            bins.append([index])
+            insort(rooms, (capacity - size, len(bins) - 1))
+        else:
+            room, number = rooms.pop(place)
+            bins[number].append(index)
+            insort(rooms, (room - size, number))
+    made = [np.array(sorted(members), np.int64) for members in bins]
+    return sorted(made, key=lambda members: int(members[0]))
+
+
+def _joined(table: pa.Table, name: str, order: Int64s, whole: Int64s) -> pa.Array:
+    column = table[name].combine_chunks().take(pa.array(order))
+    return pa.ListArray.from_arrays(pa.array(offsets(whole)), column.flatten(), type=column.type)
+
+
+def _unlearned_heads(labels: pa.ListArray, sizes: Int64s, whole: Int64s) -> pa.ListArray:
+    """Labels without that of each conversation's first token: nothing before it is its own context."""
+    values, _ = flat(labels)
+    values = values.copy()
+    values[(np.cumsum(sizes) - sizes)[sizes > 0]] = IGNORE
+    return lists(values, whole, IDS)
+
+
+def _turns(table: pa.Table, order: Int64s, counts: Int64s, sizes: Int64s) -> pa.ListArray:
+    """Turn spans moved to where their conversation stands in the sequence."""
+    column = table["turns"].combine_chunks().take(pa.array(order))
+    turns = column.value_lengths().to_numpy().astype(np.int64)
+    inner = column.flatten()
+    within_bin = np.cumsum(sizes) - sizes
+    firsts = np.cumsum(counts) - counts
+    shift = np.repeat(within_bin - np.repeat(within_bin[firsts], counts), turns).astype(np.int32)
+    moved = [
+        inner.field("role"),
+        *(pa.array(inner.field(name).to_numpy() + shift) for name in ("start", "end")),
+    ]
+    structs = pa.StructArray.from_arrays(moved, fields=list(column.type.value_type))
+    whole = np.add.reduceat(turns, firsts)
+    return pa.ListArray.from_arrays(pa.array(offsets(whole)), structs, type=column.type)
