@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from pipeline.certificate.receipt import Receipt, Repeat
 from pipeline.commit import CleanFolder, Outcome
 from pipeline.engine.base import Engine
-from pipeline.errors import SchemaError
+from pipeline.errors import InputError, SchemaError
 from pipeline.partition import Progress, Task, process
 from pipeline.plan import Input, Known, Plan, check_raw, make, partitions_of
 from pipeline.reasons import Reason
@@ -103,6 +103,7 @@ def run(options: Options, watch: Watch) -> Summary:
         receipts, repeated, more = _second_pass(plan, folder, options, receipts, watch)
         clock.lap("second pass")
         faults = (*faults, *more)
+        _refuse_unreadable((*plan.faults, *faults), receipts)
         outcome = folder.clean.publish(plan.certificate_inputs(faults, repeated), receipts)
         clock.lap("commit")
     sources = {receipt.source for receipt in found}
@@ -224,6 +225,20 @@ def _sound(
     failed = {fault.source for fault in faults}
     receipts = [*found, *(one for one in made if isinstance(one, Receipt))]
     return [one for one in receipts if one.source not in failed], faults
+
+
+def _refuse_unreadable(faults: Sequence[FileNote], receipts: Sequence[Receipt]) -> None:
+    """Where no record at all was read, what is wrong with the files is the error."""
+    if not faults or any(receipt.rows_read for receipt in receipts):
+        return
+    first, others = faults[0], len(faults) - 1
+    raise InputError(
+        "no file could be read" if others else first.reason.facts.title.lower(),
+        where=first.source,
+        found=first.reason.message(first.found, first.expected)
+        + (f" (and {others} more files that cannot be read)" if others else ""),
+        remedy=first.reason.facts.remedy,
+    )
 
 
 def _with_budget(schemas: list[LoadedSchema], rate: float | None) -> list[LoadedSchema]:

@@ -150,3 +150,15 @@ def test_the_report_and_the_metrics_repeat_with_the_result(
     assert json.loads(texts[0][1])["quarantine_rate"] == pytest.approx(1 / 3, abs=1e-6)
     assert texts[0][2] == "reason,policy,records\ntext_blank,quarantine,1\n"
     assert "good" not in texts[0][0].split("</style>")[1].replace('class="good"', "")  # no cell text
+
+
+def test_a_single_file_that_cannot_be_decoded_is_the_error_with_its_place(
+    call: Call, schema: Path, tmp_path: Path
+) -> None:
+    raw = tmp_path / "only"
+    raw.mkdir()
+    (raw / "a.csv").write_bytes(b"id,text\nx,plain\ny,it\x92s\n")
+    said = call("run", raw, tmp_path / "clean", "--schema", schema)
+    assert said.code == Exit.INPUT
+    assert "a.csv" in said.err and "line 3" in said.err
+    assert not (tmp_path / "clean").exists()
