@@ -47,13 +47,14 @@ def _names_files(context: Context) -> bool:
 
 
 def _message(context: Context) -> str:
-    return " ".join(context.run.out.split())[-300:]
+    return " ".join(context.run.said.split())[-300:]
 
 
 def _error(context: Context, report: Report) -> None:
     report.expect(context.run.code != 0, "exit code 0, expected an error")
     report.expect(not context.outcome.samples, "an error, and yet something is certified")
-    report.expect(bool(context.run.out.strip()), "an error without a message")
+    messages = context.run.err.count("error:")
+    report.expect(messages == 1, f"{messages} messages on stderr, expected one")
 
 
 def _verdicts(context: Context, wanted: set[str], report: Report) -> None:
@@ -234,9 +235,9 @@ def _files(context: Context, value: Any, report: Report) -> None:
         choices = set(str(verdict).split("_or_"))
         if "error" in choices and not records:
             report.expect(context.run.code != 0, f"{name}: exit code 0, expected an error")
-            report.expect(name in context.run.out or name in notes, f"{name} is not named")
+            report.expect(name in context.run.said or name in notes, f"{name} is not named")
         elif choices & {"skip", "ignore", "skipped", "ignored"} and not records:
-            report.expect(name in notes or name in context.run.out, f"{name} was passed over in silence")
+            report.expect(name in notes or name in context.run.said, f"{name} was passed over in silence")
         else:
             fine = bool(records) and all(allowed(r, verdict) for r in records)
             report.expect(

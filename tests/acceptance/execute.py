@@ -24,12 +24,18 @@ class Run:
 
     code: int
     out: str
+    err: str
     clean: Path
+
+    @property
+    def said(self) -> str:
+        """All that reached the user."""
+        return f"{self.out}\n{self.err}"
 
     @property
     def traceback(self) -> bool:
         """Whether a bare error of Python reached the user."""
-        return "Traceback (most recent call last)" in self.out
+        return "Traceback (most recent call last)" in self.said or "error of this program" in self.said
 
 
 def lay_out(case: Case, place: Path, *, backwards: bool = False) -> Path:
@@ -77,11 +83,10 @@ def _pipeline(arguments: list[str], clean: Path) -> Run:
         [sys.executable, "-m", "pipeline", *arguments],
         cwd=clean.parent,
         env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        capture_output=True,
         text=True,
         errors="replace",
         timeout=SECONDS,
         check=False,
     )
-    return Run(done.returncode, done.stdout, clean)
+    return Run(done.returncode, done.stdout, done.stderr, clean)

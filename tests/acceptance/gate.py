@@ -22,7 +22,7 @@ def check(case: Case, place: Path) -> Report:
     refused = case.expect == "error" or "refuse" in str(value.get("gate", ""))
     report.expect((done.code != 0) == refused, f"exit code {done.code}")
     report.expect(not done.traceback, "a traceback reached the user")
-    report.expect(bool(done.out.strip()) or not refused, "refused without a message")
+    report.expect(bool(done.said.strip()) or not refused, "refused without a message")
     for name in value.get("bad", ()):
-        report.expect(name in done.out, f"{name} is not named")
+        report.expect(name in done.said, f"{name} is not named")
     return report

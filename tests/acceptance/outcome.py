@@ -59,7 +59,7 @@ class Record:
 
 
 def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
+    return None if value is None or isinstance(value, (dict, list)) else str(value)
 
 
 def _decoded(raw: bytes | None) -> str:

@@ -70,7 +70,7 @@ def _judge(
     value: Any,
     *,
     code: int = 0,
-    out: str = "done",
+    err: str = "",
 ) -> list[str]:
     case = Case(tmp_path, "t-1", expect, value, {"modality": kind}, ("input.jsonl",))
     schema: dict[str, Any] = {
@@ -84,7 +84,16 @@ def _judge(
     }[kind]
     reader = {"layout": LAYOUT, "chat": CHAT, "table": None}[kind]
     outcome = Outcome(tmp_path / "clean", samples=samples, quarantine=refused)
-    return compare(Context(case, schema, Run(code, out, tmp_path / "clean"), outcome, "id", reader)).mistakes
+    return compare(
+        Context(
+            case,
+            schema,
+            Run(code, "done", err or "error: no" * bool(code), tmp_path / "clean"),
+            outcome,
+            "id",
+            reader,
+        )
+    ).mistakes
 
 
 ONE = [_page(1, "a", ["Total", "9.90"], [[1, 2, 3, 4], [5, 6, 7, 8]], [1, 0])]
@@ -187,8 +196,8 @@ def test_the_second_of_two_equal_ids(tmp_path: Path) -> None:
 
 
 def test_a_traceback_is_a_failure_whatever_else_holds(tmp_path: Path) -> None:
-    out = "Traceback (most recent call last):\n  boom"
-    assert _judge(tmp_path, "table", [], [], "error", None, code=1, out=out) != []
+    err = "Traceback (most recent call last):\n  boom\nerror: no"
+    assert _judge(tmp_path, "table", [], [], "error", None, code=1, err=err) != []
 
 
 def test_an_unknown_word_is_said_to_be_unchecked_and_the_verdict_counts(tmp_path: Path) -> None:
@@ -196,7 +205,7 @@ def test_an_unknown_word_is_said_to_be_unchecked_and_the_verdict_counts(tmp_path
     schema: dict[str, Any] = {"kind": "table", "columns": {"id": {}}}
     for samples, mistakes in ((ROWS, False), ([], True)):
         outcome = Outcome(tmp_path, samples=samples)
-        report = compare(Context(case, schema, Run(0, "", tmp_path), outcome, "id", None))
+        report = compare(Context(case, schema, Run(0, "", "", tmp_path), outcome, "id", None))
         assert report.unchecked == ["moon"]
         assert bool(report.mistakes) == mistakes
 

@@ -28,6 +28,10 @@ UNITS = {
     "in": "inch", "inch": "inch", "inches": "inch", "percent": "percent", "%": "percent", "ratio": "ratio",
     "normalized": "ratio", "norm1000": "norm1000", "0-1000": "norm1000", "norm1": "ratio",
 }  # fmt: skip
+DATA = (
+    ".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".xlsx", ".xls", ".xlsb", ".xlsm", ".ods", ".parquet",
+    ".arrow", ".feather",
+)  # fmt: skip
 SIZELESS = ("ratio", "percent", "norm1000")
 
 
@@ -207,9 +211,5 @@ def extent(lines: list[str], separator: str, count: int) -> int:
 
 
 def files_of(case: Case) -> list[str]:
-    """The files that hold records: images are reached through them."""
-    return [
-        f
-        for f in case.inputs
-        if Path(f).suffix.lower() not in (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".gif", ".bmp", ".webp")
-    ]
+    """The files that hold records: images are reached through them, and litter is claimed by no pattern."""
+    return [f for f in case.inputs if Path(f).suffix.lower() in DATA and not Path(f).name.startswith(("~$", "."))]

@@ -30,7 +30,7 @@ def variants(context: Context, place: Path, report: Report) -> None:
             if key in value:
                 values.check(again, key, value[key], report)
     if isinstance(line := value.get("bad_byte_line"), int) and context.run.code != 0:
-        report.expect(f"line {line}" in context.run.out, f"the message does not name line {line}")
+        report.expect(f"line {line}" in context.run.said, f"the message does not name line {line}")
     for key, policies in OPT_IN.items():
         if isinstance(wanted := value.get(key), dict):
             schema = {**context.schema, "policies": {**context.schema.get("policies", {}), **policies}}
