@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pipeline.errors import SchemaError, TokenizerError
+from pipeline.models.embedding import embedding_rows
 
 Box = tuple[float, float, float, float]
 ORIGIN: Box = (0, 0, 0, 0)
@@ -235,6 +236,14 @@ def limits_of(
         pad_box=family.pad_box if family else ORIGIN,
         image=_image(config, family),
     )
+
+
+def _stored_rows(model: ModelSpec, schema_dir: Path) -> int | None:
+    """Rows of the embedding in the weights beside the config, where they are there."""
+    if model.config is None:
+        return None
+    place = schema_dir / model.config
+    return embedding_rows(place if place.is_dir() else place.parent)
 
 
 def _longest(config: dict[str, Any], family: Family | None, pad: int | None) -> int | None:
