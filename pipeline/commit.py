@@ -14,8 +14,6 @@ No shard is ever opened for writing once it has its name: hard links into a cach
 
 from __future__ import annotations
 
-import os
-import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -25,16 +23,18 @@ from types import TracebackType
 
 from pipeline.certificate import budget
 from pipeline.certificate.cache import HashCache
-from pipeline.certificate.folder import PREVIOUS, REFUSED, STAGING
+from pipeline.certificate.folder import REFUSED, STAGING
 from pipeline.certificate.receipt import Receipt
 from pipeline.certificate.sign import ENVELOPE, envelope, is_stale
 from pipeline.certificate.statement import CERTIFICATE, Inputs, Statement, datasets_of, parse, state
 from pipeline.errors import BusyError, GateError, SchemaError, StorageError
-from pipeline.shards.durable import storage_errors, sync_folder, write_atomic
+from pipeline.generation import collect, has_size, keep_refused, remove_tree, settle
+from pipeline.shards.durable import storage_errors, write_atomic
 from pipeline.shards.hf import pointers
 from pipeline.shards.lock import FolderLock
-from pipeline.shards.part import PART_NAME, QUARANTINE, Part, data_folder
+from pipeline.shards.part import QUARANTINE, Part, data_folder
 from pipeline.shards.writer import empty_shard, file_sha256
+from pipeline.signals import uninterrupted
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ class CleanFolder:
         with ExitStack() as stack:
             with storage_errors(self.path):
                 self._made = _make_folder(self.path)
-            stack.callback(self._leave)
             stack.enter_context(FolderLock(self.path))
+            stack.callback(self._leave)
             self._held = _read(self.path / CERTIFICATE)
             self.previous = _parse(self._held)
             if self.previous is not None and not self._force:
@@ -93,7 +93,7 @@ class CleanFolder:
                     self._known.setdefault(receipt.memo, []).append(receipt)
             with storage_errors(self.path):
                 self.staging = self._stage()
-            stack.callback(_remove_tree, self.path / STAGING)
+            stack.callback(remove_tree, self.path / STAGING)
             self._stack = stack.pop_all()
         return self
 
@@ -115,7 +115,7 @@ class CleanFolder:
         return tuple(receipts) if self._whole[memo] else None
 
     def _is_whole(self, name: str, part: Part) -> bool:
-        if not _has_size(self.path / name, part):
+        if not has_size(self.path / name, part):
             return False
         if self._cache.knows(name, part.sha256):
             return True
@@ -143,15 +143,17 @@ class CleanFolder:
         try:
             budget.judge(inputs.contracts, receipts)
         except GateError:
-            self._keep_refused(receipts)
+            with storage_errors(self.path):
+                keep_refused(self.path, self.staging, receipts)
             raise
         with storage_errors(self.path):
             statement = state(inputs, receipts, self._empty_shards(inputs, receipts))
-            return self._commit(statement, keys)
+            with uninterrupted():
+                return self._commit(statement, keys)
 
     def _commit(self, statement: Statement, keys: Sequence[Path]) -> Outcome:
         files = statement.files
-        written = self._place(files)
+        written = settle(self.path, self.staging, files, self._is_whole, fsync=self._fsync)
         if _read(self.path / CERTIFICATE) != self._held:
             raise BusyError(
                 "the certificate changed while this run held the folder",
@@ -167,32 +169,13 @@ class CleanFolder:
         changed = write_atomic(self.path / CERTIFICATE, content, fsync=self._fsync)
         if is_stale(self.path / ENVELOPE, content):
             (self.path / ENVELOPE).unlink()
-        removed = self._collect(set(files), changed=changed)
+        earlier = set(self.previous.files) if self.previous else set()
+        removed = collect(self.path, set(files), earlier, set(statement.datasets), changed=changed)
         self._cache.save()
         self._held, before = content, self.previous
         self.previous = statement
-        _remove_tree(self.path / REFUSED)
+        remove_tree(self.path / REFUSED)
         return Outcome(statement, before is not None and not changed, written, len(files) - written, removed)
-
-    def _place(self, files: dict[str, Part]) -> int:
-        """Move shards from staging to their place; one that is there already stays untouched."""
-        written, folders = 0, set()
-        for name, part in files.items():
-            place, staged = self.path / name, self.staging / name
-            if not staged.exists():
-                if not _has_size(place, part):
-                    raise RuntimeError(f"{name}: neither staged nor in place")
-                continue
-            if self._is_whole(name, part):
-                continue
-            place.parent.mkdir(parents=True, exist_ok=True)
-            staged.replace(place)
-            written += 1
-            folders.add(place.parent)
-        if self._fsync:
-            for folder in sorted({up for f in folders for up in (f, f.parent, self.path)}):
-                sync_folder(folder)
-        return written
 
     def _empty_shards(self, inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, Part]:
         """A zero-row shard for each data set without rows, so that it opens all the same."""
@@ -204,42 +187,9 @@ class CleanFolder:
             if name not in filled
         }
 
-    def _collect(self, named: set[str], *, changed: bool) -> int:
-        """Set the previous certificate's shards aside and remove those of older ones. Nothing that is not named like
-        a shard, in a place of shards, is ever touched."""
-        earlier = set(self.previous.files) if self.previous else set()
-        removed = 0
-        for name in _shards_below(self.path / PREVIOUS) if changed else ():
-            if name not in earlier:
-                (self.path / PREVIOUS / name).unlink()
-        for name in _shards_below(self.path):
-            if name in named:
-                continue
-            if name in earlier:
-                aside = self.path / PREVIOUS / name
-                aside.parent.mkdir(parents=True, exist_ok=True)
-                (self.path / name).replace(aside)
-            else:
-                (self.path / name).unlink()
-            removed += 1
-        _remove_empty_folders(self.path / PREVIOUS)
-        return removed
-
-    def _keep_refused(self, receipts: Sequence[Receipt]) -> None:
-        """Keep the quarantine of a refused run beside the folder's last good state."""
-        refused = self.path / REFUSED
-        _remove_tree(refused)
-        with storage_errors(self.path):
-            for receipt in receipts:
-                for name in receipt.files():
-                    source = self.staging / name if (self.staging / name).exists() else self.path / name
-                    if name.startswith(f"{QUARANTINE}/") and source.exists():
-                        (refused / name).parent.mkdir(parents=True, exist_ok=True)
-                        shutil.copyfile(source, refused / name)
-
     def _stage(self) -> Path:
         """A staging folder of this run's own: a worker that outlives a killed run writes into one that is gone."""
-        _remove_tree(self.path / STAGING)
+        remove_tree(self.path / STAGING)
         (self.path / STAGING).mkdir(exist_ok=True)
         return Path(tempfile.mkdtemp(prefix="run-", dir=self.path / STAGING))
 
@@ -290,35 +240,3 @@ def _parse(content: bytes) -> Statement | None:
         )
     except ValueError:
         return None
-
-
-def _has_size(path: Path, part: Part) -> bool:
-    try:
-        return path.stat().st_size == part.bytes
-    except OSError:
-        return False
-
-
-def _shards_below(folder: Path) -> list[str]:
-    """Names of shards in ``<dataset>/data`` and ``quarantine/<schema>`` below a folder."""
-    places = [*folder.glob("[!.]*/data"), *folder.glob(f"{QUARANTINE}/*")]
-    return sorted(
-        str(file.relative_to(folder))
-        for place in places
-        for file in place.iterdir()
-        if PART_NAME.fullmatch(file.name)
-    )
-
-
-def _remove_tree(path: Path) -> None:
-    # A worker of a killed run may still be creating a file while its folder is removed: try again, then leave it.
-    for _ in range(3):
-        shutil.rmtree(path, ignore_errors=True)
-        if not path.exists():
-            return
-
-
-def _remove_empty_folders(path: Path) -> None:
-    for folder, _, _ in os.walk(path, topdown=False):
-        if not any(Path(folder).iterdir()):
-            Path(folder).rmdir()

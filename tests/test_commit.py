@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pipeline.certificate.folder import locate, read_certificate
 from pipeline.certificate.verify import verify
 from pipeline.commit import CleanFolder
 from pipeline.errors import BusyError, GateError, SchemaError, StorageError, VerificationError
+from pipeline.generation import collect
 from pipeline.shards.lock import FolderLock
 from tests import runs
 
@@ -298,7 +300,7 @@ def test_a_full_disk_at_any_write_loses_nothing(
     with monkeypatch.context() as patch:
         for name in ("shards.writer.sync_file", "shards.durable.sync_file", "shards.durable.sync_folder"):
             patch.setattr(f"pipeline.{name}", full)
-        patch.setattr("pipeline.commit.sync_folder", full)
+        patch.setattr("pipeline.generation.sync_folder", full)
         try:
             runs.run(clean, {"a.csv": (20, 1)}, fsync=True)
         except StorageError as error:
@@ -338,3 +340,62 @@ def test_shards_that_are_links_into_a_cache_keep_the_cache_whole(tmp_path: Path)
     runs.run(clean, {"a.csv": (20, 2), "b.csv": (20, 1)})
     assert verify(clean).ok
     assert {path.name: path.read_bytes() for path in cache.iterdir()} == held
+
+
+def test_a_data_set_that_is_no_more_leaves_nothing_a_loader_could_take(tmp_path: Path) -> None:
+    clean = tmp_path / "clean"
+    runs.run(clean, {"a.csv": (20, 0)})
+    kept = clean / "mine" / "state.json"
+    kept.parent.mkdir()
+    kept.write_text('{"_split": "mine", "_data_files": [{"filename": "data/mine.arrow"}]}')
+    runs.run(clean, {"a.csv": (20, 1)}, facts={"datasets": {"demo.train": runs.SCHEMA}})
+    assert sorted(path.name for path in clean.iterdir() if path.name[0] != ".") == [
+        "certificate.json",
+        "dataset_dict.json",
+        "demo.train",
+        "mine",
+        "quarantine",
+    ]
+    assert kept.exists()
+    kept.unlink()
+    assert verify(clean).ok
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_during_the_commit_takes_effect_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    class StopError(BaseException):
+        pass
+
+    def stop(*_: object) -> None:
+        raise StopError
+
+    def collect_and_stop(*args: Any, **facts: Any) -> int:
+        os.kill(os.getpid(), number)
+        return collect(*args, **facts)
+
+    held = signal.signal(number, stop)
+    try:
+        monkeypatch.setattr("pipeline.commit.collect", collect_and_stop)
+        with pytest.raises(StopError):
+            runs.run(tmp_path / "clean", {"a.csv": (20, 0)})
+        assert signal.getsignal(number) is stop
+    finally:
+        signal.signal(number, held)
+    assert verify(tmp_path / "clean", strict=True).ok
+
+
+def test_a_folder_removed_while_it_is_waited_for_is_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "clean").mkdir()
+
+    def flock(*_: object) -> None:
+        (tmp_path / "clean").rmdir()
+
+    monkeypatch.setattr("pipeline.shards.lock.fcntl.flock", flock)
+    with pytest.raises(BusyError), FolderLock(tmp_path / "clean"):
+        pass
+    with pytest.raises(BusyError), FolderLock(tmp_path / "clean"):
+        pass

@@ -47,10 +47,10 @@ def main() -> NoReturn:
         _say(f"error: {error}")
         sys.exit(error.exit)
     except KeyboardInterrupt:
-        _say("interrupted; the output folder is as it was before")
+        _say("interrupted; the output folder holds its last certificate")
         sys.exit(Exit.INTERRUPTED)
     except Terminated:
-        _say("terminated; the output folder is as it was before")
+        _say("terminated; the output folder holds its last certificate")
         sys.exit(Exit.TERMINATED)
     except BrokenPipeError:
         # The reader of our output went away (`| head`): that is no error.

@@ -24,9 +24,16 @@ class FolderLock:
         self._handle: int | None = None
 
     def __enter__(self) -> FolderLock:
-        handle = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            handle = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise BusyError(
+                "was just removed by another run", where=str(self._folder), remedy="run again"
+            ) from None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not _is_still(self._folder, handle):
+                raise BlockingIOError(errno.EWOULDBLOCK, "removed by the run that made it")
         except OSError as error:
             os.close(handle)
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
@@ -50,3 +57,11 @@ class FolderLock:
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
+
+
+def _is_still(folder: Path, handle: int) -> bool:
+    """Whether the locked folder is the one of that name: a run that brought nothing removes the folder it made."""
+    try:
+        return os.path.samestat(os.fstat(handle), folder.stat())
+    except FileNotFoundError:
+        return False

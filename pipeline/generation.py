@@ -1,0 +1,146 @@
+"""Shards of a new generation into place, those of older ones out of it.
+
+Nothing is ever touched that is not named like a shard in a place of shards, or like a pointer to such shards.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+
+from pipeline.certificate.folder import PREVIOUS, REFUSED
+from pipeline.certificate.receipt import Receipt
+from pipeline.shards.durable import sync_folder
+from pipeline.shards.hf import INFO, STATE
+from pipeline.shards.part import PART_NAME, QUARANTINE, Part
+
+
+def settle(
+    clean: Path,
+    staging: Path,
+    files: Mapping[str, Part],
+    is_whole: Callable[[str, Part], bool],
+    *,
+    fsync: bool,
+) -> int:
+    """Move staged shards to their place; one that is there already, whole, stays untouched. Gives how many moved.
+
+    Raises ``RuntimeError`` where a shard is neither staged nor in place (a fault of this program).
+    """
+    moved, folders = 0, set()
+    for name, part in files.items():
+        place, staged = clean / name, staging / name
+        if not staged.exists():
+            if not has_size(place, part):
+                raise RuntimeError(f"{name}: neither staged nor in place")
+            continue
+        if is_whole(name, part):
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        staged.replace(place)
+        moved += 1
+        folders.add(place.parent)
+    if fsync:
+        for folder in sorted({up for f in folders for up in (f, f.parent, clean)}):
+            sync_folder(folder)
+    return moved
+
+
+def collect(
+    clean: Path, named: Collection[str], earlier: Collection[str], datasets: Collection[str], *, changed: bool
+) -> int:
+    """Set the previous certificate's shards aside and remove those of older ones.
+
+    Args:
+        clean: the output folder.
+        named: shards of the new certificate; they stay.
+        earlier: shards of the one before; they move to ``.previous/``, where those of older ones are removed.
+        datasets: data sets of the new certificate; pointers of others are removed.
+        changed: whether the new certificate is another than the one before.
+
+    Returns how many shards went from their place.
+    """
+    removed = 0
+    for name in shards_below(clean / PREVIOUS) if changed else ():
+        if name not in earlier:
+            (clean / PREVIOUS / name).unlink()
+    for name in shards_below(clean):
+        if name in named:
+            continue
+        if name in earlier:
+            aside = clean / PREVIOUS / name
+            aside.parent.mkdir(parents=True, exist_ok=True)
+            (clean / name).replace(aside)
+        else:
+            (clean / name).unlink()
+        removed += 1
+    _remove_pointers(clean, datasets)
+    _remove_empty_folders(clean / PREVIOUS)
+    return removed
+
+
+def keep_refused(clean: Path, staging: Path, receipts: Iterable[Receipt]) -> None:
+    """Keep the quarantine of a refused run beside the folder's last good state."""
+    refused = clean / REFUSED
+    remove_tree(refused)
+    for name in (
+        name for receipt in receipts for name in receipt.files() if name.startswith(f"{QUARANTINE}/")
+    ):
+        source = staging / name if (staging / name).exists() else clean / name
+        if source.exists():
+            (refused / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, refused / name)
+
+
+def has_size(path: Path, part: Part) -> bool:
+    """Whether a file is there with the size of a shard."""
+    try:
+        return path.stat().st_size == part.bytes
+    except OSError:
+        return False
+
+
+def shards_below(folder: Path) -> list[str]:
+    """Names of shards in ``<dataset>/data`` and ``quarantine/<schema>`` below a folder."""
+    places = [*folder.glob("[!.]*/data"), *folder.glob(f"{QUARANTINE}/*")]
+    files = [file for place in places if place.is_dir() for file in place.iterdir()]
+    return sorted(str(file.relative_to(folder)) for file in files if PART_NAME.fullmatch(file.name))
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder with all it holds. A worker of a killed run may still be creating a file in it: this is tried
+    again, then left to the next run."""
+    for _ in range(3):
+        shutil.rmtree(path, ignore_errors=True)
+        if not path.exists():
+            return
+
+
+def _remove_pointers(clean: Path, datasets: Collection[str]) -> None:
+    """Pointers of data sets that are no more (a schema was renamed or left out), and the folders they leave empty."""
+    for state in sorted(clean.glob(f"[!.]*/{STATE}")):
+        folder = state.parent
+        if folder.name not in datasets and _points_to_shards(state):
+            state.unlink()
+            (folder / INFO).unlink(missing_ok=True)
+            _remove_empty_folders(folder)
+    _remove_empty_folders(clean / QUARANTINE)
+
+
+def _points_to_shards(state: Path) -> bool:
+    try:
+        value = json.loads(state.read_bytes())
+        files = [Path(file["filename"]) for file in value["_data_files"]]
+        ours = all(file.parent == Path("data") and PART_NAME.fullmatch(file.name) for file in files)
+        return bool(ours and value["_split"] == state.parent.name)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _remove_empty_folders(path: Path) -> None:
+    for folder, _, _ in os.walk(path, topdown=False):
+        if not any(Path(folder).iterdir()):
+            Path(folder).rmdir()
