@@ -34,8 +34,9 @@ def expected(fields: Sequence[Field], *, required: bool = False) -> list[str]:
 
 
 def clean(cells: Sequence[str | None]) -> list[str]:
-    """Header cells as names: edge white space and a byte order mark do not count."""
-    return [(cell or "").strip("\ufeff \t\r\n\xa0") for cell in cells]
+    """Header cells as names: edge white space and a byte order mark do not count. No name of a
+    column may hold a NUL: it becomes U+FFFD."""
+    return [(cell or "").strip("\ufeff \t\r\n\xa0").replace("\x00", "\ufffd") for cell in cells]
 
 
 def holds(names: Sequence[str], fields: Sequence[Field]) -> bool:

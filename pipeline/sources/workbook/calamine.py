@@ -7,6 +7,7 @@ cells that are dates or times, a boolean is the text ``true`` with the number 1.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,11 +18,13 @@ import pyarrow.compute as pc
 
 from pipeline.sources.sandboxed import TaskFault
 from pipeline.sources.workbook.block import Placed
-from pipeline.sources.workbook.cells import Int64s
 from pipeline.sources.workbook.package import Sheet
 from pipeline.sources.workbook.texts import DAY_MS, LONGEST_CELL, at_limit, shortest
+from pipeline.sources.workbook.tokens import replaced
 
 ROWS = 20_000
+_BIFF8_GLOBALS = b"\x09\x08\x10\x00\x00\x06\x05\x00"
+_CODE_PAGE, _UTF16 = 0x0042, b"\xb0\x04"
 _ERRORS = {
     "Div0": "#DIV/0!", "NA": "#N/A", "Name": "#NAME?", "Null": "#NULL!", "Num": "#NUM!", "Ref": "#REF!",
     "Value": "#VALUE!", "GettingData": "#GETTING_DATA",
@@ -34,7 +37,7 @@ class Workbook:
 
     def __init__(self, path: Path) -> None:
         try:
-            self._reader = fastexcel.read_excel(path.read_bytes())
+            self._reader = fastexcel.read_excel(_unicode(path.read_bytes()))
         except fastexcel.FastExcelError as error:
             raise _refused(error) from None
         self.sheets = tuple(self._sheet(name) for name in self._reader.sheet_names)
@@ -82,6 +85,23 @@ class Workbook:
         return batch, found, places[0] if places else 0
 
 
+def _unicode(data: bytes) -> bytes:
+    """The bytes of an .xls file whose texts are read as what they are.
+
+    Texts of BIFF8 are Unicode whatever the code page record says, but the parser believes the record: it is set to
+    1200, UTF-16 (MS-XLS 2.4.52). The record stands among the first of the workbook stream.
+    """
+    start = data.find(_BIFF8_GLOBALS) if data.startswith(b"\xd0\xcf\x11\xe0") else -1
+    at = start
+    end = (start // 512 + 1) * 512  # a stream is whole within a sector only
+    while 0 <= at <= end - 6:
+        kind, length = struct.unpack_from("<HH", data, at)
+        if kind == _CODE_PAGE and length == 2:
+            return data[: at + 4] + _UTF16 + data[at + 6 :]
+        at += 4 + length
+    return data
+
+
 def _refused(error: Exception) -> TaskFault:
     """A refusal in our own words: those of the parser may hold text of the file."""
     said = str(error)
@@ -97,9 +117,7 @@ def _corrected(
     """Texts of one column put right by its numbers, durations and moments (null where a cell is none)."""
     dated = np.flatnonzero(durations.is_valid().to_numpy(zero_copy_only=False))
     if len(dated):
-        texts = _replaced(
-            texts, dated, _dates(durations.take(pa.array(dated)), moments.take(pa.array(dated)))
-        )
+        texts = replaced(texts, dated, _dates(durations.take(pa.array(dated)), moments.take(pa.array(dated))))
     has = pc.and_(numbers.is_valid(), texts.is_valid()).to_numpy(zero_copy_only=False)
     numeric = np.flatnonzero(has)
     if not len(numeric):
@@ -114,7 +132,7 @@ def _corrected(
             changed[place] = shortest(value) if np.isfinite(value) else text
         elif text == "-0":
             changed[place] = "0"
-    return _replaced(texts, np.array(list(changed), np.int64), list(changed.values()))
+    return replaced(texts, np.array(list(changed), np.int64), list(changed.values()))
 
 
 def _value(text: str) -> float | None:
@@ -140,14 +158,6 @@ def _dates(durations: pa.DurationArray, moments: pa.TimestampArray) -> list[str]
     return texts
 
 
-def _replaced(texts: pa.StringArray, at: Int64s, new: list[str]) -> pa.StringArray:
-    if not len(at):
-        return texts
-    mask = np.zeros(len(texts), np.bool_)
-    mask[at] = True
-    return pc.replace_with_mask(texts, pa.array(mask), pa.array(new, pa.string()))
-
-
 def _placed(
     columns: list[pa.StringArray], start: int, first_column: int, errors: list[tuple[int, int, str]]
 ) -> Placed:
@@ -155,7 +165,7 @@ def _placed(
     count = len(columns[0])
     found = {(row - start, column): text for row, column, text in errors}
     for (row, column), text in found.items():
-        columns[column] = _replaced(columns[column], np.array([row]), [text])
+        columns[column] = replaced(columns[column], np.array([row]), [text])
     texts = pa.concat_arrays(columns)
     marks = [(column * count + row, "cell_error", text) for (row, column), text in found.items()]
     marks += [(int(at), "possibly_truncated_at_source", str(LONGEST_CELL)) for at in at_limit(texts)]

@@ -9,6 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.sources.workbook.tokens import replaced
+
 Mask = npt.NDArray[np.bool_]
 _ESCAPES = re.compile(r"(?:_x[0-9A-Fa-f]{4}_)+")
 
@@ -26,9 +28,7 @@ def decode(texts: pa.StringArray) -> tuple[pa.StringArray, Mask]:
     before = texts.take(pa.array(places)).to_pylist()
     after = [plain(text) for text in before]
     changed[places] = [old != new for old, new in zip(before, after, strict=True)]
-    mask = np.zeros(len(texts), np.bool_)
-    mask[places] = True
-    return pc.replace_with_mask(texts, pa.array(mask), pa.array(after, pa.string())), changed
+    return replaced(texts, places, after), changed
 
 
 def plain(text: str) -> str:

@@ -30,7 +30,7 @@ class _Sheet:
         self._path: list[str] = []
         self._type = ""
         self._style = 0
-        self._formula = self._value = False
+        self._formula = self._value = self._inline = False
         self._text: list[str] = []
 
     def start(self, name: str, attributes: Attributes) -> None:
@@ -44,8 +44,11 @@ class _Sheet:
             self._start_cell(attributes)
         elif tag == "f":
             self._formula = True
-        elif tag in ("v", "is"):
-            self._value = True
+        elif tag == "v" or (tag == "is" and not self._inline):
+            # A cell may hold both; the inline text is then the one that is shown.
+            if not self._inline:
+                self._text = []
+            self._value, self._inline = True, tag == "is" or self._inline
 
     def end(self, name: str) -> None:
         tag = self._path.pop()
@@ -58,7 +61,7 @@ class _Sheet:
         path = self._path
         if not path:
             return
-        if path[-1] == "v" or (path[-1] == "t" and "is" in path and "rPh" not in path):
+        if (path[-1] == "v" and not self._inline) or (path[-1] == "t" and "is" in path and "rPh" not in path):
             self._text.append(text)
 
     def _start_row(self, attributes: Attributes) -> None:
@@ -84,7 +87,7 @@ class _Sheet:
         self._type = attribute(attributes, "t")
         style = attribute(attributes, "s", "0")
         self._style = int(style) if style.isascii() and style.isdigit() and len(style) < 9 else 0
-        self._formula = self._value = False
+        self._formula = self._value = self._inline = False
         self._text = []
 
     def _end_cell(self) -> None:

@@ -15,12 +15,11 @@ from pipeline.sources.workbook.cells import Bytes, Cells, Int64s, Stored
 from pipeline.sources.workbook.tokens import Mask, Tags, Unusual, number_at, slices, tags, text_of
 
 _QUOTE, _SPACE, _SLASH = ord('"'), ord(" "), ord("/")
-_AFTER_NAME = (ord(" "), ord(">"), ord("/"))
 MOST_COLUMNS, MOST_ROWS = 16_384, 1_048_576
 """Size of a sheet (the application's own limits)."""
 
 # What a tag is, by its first letters.
-_OTHER, _ROW, _ROW_END, _CELL, _CELL_END, _VALUE, _VALUE_END = range(7)
+_ROW, _ROW_END, _CELL, _CELL_END, _VALUE, _VALUE_END = range(1, 7)
 _FORMULA, _FORMULA_END, _INLINE, _INLINE_END, _TEXT, _TEXT_END = range(7, 13)
 
 _TYPES = {
@@ -32,8 +31,24 @@ _TYPES = {
 }
 
 
+def _table() -> Bytes:
+    """Code of a tag by its first two letters, uint8 [256, 256]."""
+    table = np.zeros((256, 256), np.uint8)
+    for letter, code in (("c", _CELL), ("v", _VALUE), ("f", _FORMULA), ("t", _TEXT)):
+        table[ord(letter), list(b" >/")] = code
+    for letters, code in (
+        ("ro", _ROW), ("is", _INLINE), ("/c", _CELL_END), ("/v", _VALUE_END), ("/f", _FORMULA_END), ("/t", _TEXT_END),
+        ("/r", _ROW_END), ("/i", _INLINE_END),
+    ):  # fmt: skip
+        table[ord(letters[0]), ord(letters[1])] = code
+    return table
+
+
+_CODES = _table()
+
+
 def read(chunk: bytes) -> Cells:
-    """Cells of a chunk that holds whole ``<row>`` elements and nothing else.
+    """Cells of a chunk that holds whole ``<row>`` elements, then ``PAD``, and nothing else.
 
     Raises ``Unusual`` for anything that is not written the usual way.
     """
@@ -54,7 +69,7 @@ def read(chunk: bytes) -> Cells:
     has = np.flatnonzero(begins >= 0)
     order = np.full(len(at), -1, np.int64)
     order[has] = np.arange(len(has))
-    found = text_of(slices(tags_, begins[has], ends[has]))
+    found = text_of(tags_, slices(tags_, begins[has], ends[has]))
     return Cells(
         rows=rows,
         row_of=row_of,
@@ -66,19 +81,8 @@ def read(chunk: bytes) -> Cells:
 
 
 def _codes(tags_: Tags) -> Bytes:
-    first, second = tags_.first, tags_.second
-    codes = np.zeros(len(first), np.uint8)
-    named = np.isin(second, _AFTER_NAME)
-    for letter, code in (("c", _CELL), ("v", _VALUE), ("f", _FORMULA), ("t", _TEXT)):
-        codes[(first == ord(letter)) & named] = code
-    codes[(first == ord("r")) & (second == ord("o"))] = _ROW
-    codes[(first == ord("i")) & (second == ord("s"))] = _INLINE
-    end = first == ord("/")
-    for letter, code in (
-        ("c", _CELL_END), ("v", _VALUE_END), ("f", _FORMULA_END), ("t", _TEXT_END), ("r", _ROW_END), ("i", _INLINE_END),
-    ):  # fmt: skip
-        codes[end & (second == ord(letter))] = code
-    if (codes == _OTHER).any():
+    codes = _CODES[tags_.first, tags_.second]
+    if not codes.all():
         raise Unusual("an unknown element")
     return codes
 

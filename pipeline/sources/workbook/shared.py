@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +12,14 @@ import pyarrow as pa
 from pipeline.sources.sandboxed import TaskFault
 from pipeline.sources.workbook.escapes import decode
 from pipeline.sources.workbook.package import CHUNK, Package
-from pipeline.sources.workbook.tokens import Unusual, slices, tags, text_of
+from pipeline.sources.workbook.tokens import PAD, Unusual, slices, tags, text_of
 from pipeline.sources.workbook.xml import Attributes, feed, local, parser
 
 Mask = npt.NDArray[np.bool_]
 _OPEN = re.compile(rb"<(?:\w+:)?sst\b[^>]*>")
 _UTF8 = re.compile(rb"<\?xml[^>]*encoding\s*=\s*[\"'](?!utf-?8[\"'])", re.IGNORECASE)
+FIRST_CHUNK = 2**18
+"""Bytes of the first chunk: enough for a header."""
 LONGEST = 64 * 2**20
 """Longest run of bytes without the end of an element."""
 
@@ -49,35 +51,42 @@ class SharedTexts:
         return texts, inside & self._escaped[0][np.where(inside, indices, 0)]
 
     def _read(self, largest: int) -> None:
-        while self._count <= largest and (chunk := next(self._chunks, None)) is not None:
-            texts, escaped = decode(chunk)
-            self._texts.append(texts)
-            self._escaped.append(escaped)
-            self._count += len(texts)
+        # Twice as many each time, so that what is there is not copied again for every chunk.
+        while self._count <= largest and (made := next(self._chunks, None)) is not None:
+            self._texts.append(made[0])
+            self._escaped.append(made[1])
+            self._count += len(made[0])
+            largest = max(largest, 2 * sum(map(len, self._texts[:1])))
         if len(self._texts) > 1:
             self._texts = [pa.concat_arrays(self._texts)]
             self._escaped = [np.concatenate(self._escaped)]
 
 
-def _texts(package: Package) -> Iterator[pa.StringArray]:
-    """Texts of the part, some at a time. The exact parser takes over where the part is not written the usual way."""
+Decoded = tuple[pa.StringArray, Mask]
+
+
+def _texts(package: Package) -> Iterator[Decoded]:
+    """Texts of the part, some at a time, and which had escapes.
+
+    The exact parser takes over where the part is not written the usual way.
+    """
     given = 0
     try:
-        for texts in _usual(package):
+        for texts, escaped in _usual(package):
             given += len(texts)
-            yield texts
+            yield texts, escaped
     except Unusual:
-        for texts in _exact(package):
+        for texts in _exact(package.shared, package.chunks(package.shared)):
             rest = texts.slice(min(given, len(texts)))
             given -= min(given, len(texts))
             if len(rest):
-                yield rest
+                yield decode(rest)
 
 
-def _usual(package: Package) -> Iterator[pa.StringArray]:
+def _usual(package: Package) -> Iterator[Decoded]:
     rest = b""
     opened = False
-    for chunk in package.chunks(package.shared, CHUNK):
+    for chunk in package.chunks(package.shared, CHUNK, first=FIRST_CHUNK):
         data = rest + chunk
         if not opened:
             head = _OPEN.search(data)
@@ -91,30 +100,39 @@ def _usual(package: Package) -> Iterator[pa.StringArray]:
             rest = data
             continue
         rest = data[cut:]
-        if b"<!" in data or b"<?" in data:
+        whole = b"".join((memoryview(data)[:cut], PAD))
+        if b"<!" in whole or b"<?" in whole:
             raise Unusual("a comment")
-        yield _chunk(data[:cut])
+        yield _chunk(whole)
 
 
-def _chunk(data: bytes) -> pa.StringArray:
-    """Texts of whole ``<si>`` elements: of each, all its ``<t>`` together, those of phonetic runs left out."""
+def _chunk(data: bytes) -> Decoded:
+    """Texts of whole ``<si>`` elements with ``PAD`` after them."""
+    try:
+        texts = _joined(data)
+    except Unusual:
+        texts = pa.concat_arrays(list(_exact("shared texts", (b"<sst>", data[: -len(PAD)], b"</sst>"))))
+    if b"_x" in data or b"\r" in data or b"&#" in data:
+        return decode(texts)
+    return texts, np.zeros(len(texts), np.bool_)
+
+
+def _joined(data: bytes) -> pa.StringArray:
+    """Texts of items: of each, all its ``<t>`` together; phonetic runs are unusual."""
     found = tags(data)
     name = (found.second == ord(" ")) | (found.second == ord(">")) | (found.second == ord("/"))
     at = np.flatnonzero((found.first == ord("t")) & name)
     items = np.flatnonzero((found.first == ord("s")) & (found.second == ord("i")))
-    if (
-        (found.first == ord("r")) & (found.second == ord("P")) & (found.buffer[found.starts + 3] == ord("h"))
-    ).any():
+    if b"<rPh" in data:
         raise Unusual("phonetic runs")
     filled = at[~found.closed[at]]
     if len(filled) and (filled[-1] + 1 == len(found.first) or (found.first[filled + 1] != ord("/")).any()):
         raise Unusual("an element inside a text")
-    texts = text_of(
-        slices(found, found.ends[filled] + 1, found.starts[np.minimum(filled + 1, len(found.starts) - 1)])
-    )
-    owners = np.searchsorted(items, filled) - 1
-    if len(filled) == len(items) and (owners == np.arange(len(items))).all():
+    ends = found.starts[np.minimum(filled + 1, len(found.starts) - 1)]
+    texts = text_of(found, slices(found, found.ends[filled] + 1, ends))
+    if len(filled) == len(items) and (filled > items).all() and (filled[:-1] < items[1:]).all():
         return texts
+    owners = np.searchsorted(items, filled) - 1
     if len(owners) and owners[0] < 0:
         raise Unusual("a text outside of an item")
     joined = [""] * len(items)
@@ -123,7 +141,8 @@ def _chunk(data: bytes) -> pa.StringArray:
     return pa.array(joined, pa.string())
 
 
-def _exact(package: Package) -> Iterator[pa.StringArray]:
+def _exact(part: str, chunks: Iterable[bytes]) -> Iterator[pa.StringArray]:
+    """Texts of a whole part, or of a chunk between tags of its own, by the exact parser."""
     path: list[str] = []
     texts: list[str] = []
     parts: list[str] = []
@@ -142,9 +161,9 @@ def _exact(package: Package) -> Iterator[pa.StringArray]:
             parts.append(data)
 
     made = parser(start, end, text)
-    for chunk in package.chunks(package.shared, CHUNK):
-        feed(package.shared, made, (chunk,), final=False)
+    for chunk in chunks:
+        feed(part, made, (chunk,), final=False)
         yield pa.array(texts, pa.string())
         texts.clear()
-    feed(package.shared, made, ())
+    feed(part, made, ())
     yield pa.array(texts, pa.string())

@@ -7,7 +7,6 @@ Booleans are ``TRUE`` and ``FALSE``.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -20,8 +19,10 @@ from pipeline.sources.workbook.cells import Cells, Int64s, Stored
 from pipeline.sources.workbook.escapes import decode
 from pipeline.sources.workbook.shared import SharedTexts
 from pipeline.sources.workbook.styles import Shown, Shows
+from pipeline.sources.workbook.tokens import replaced
 
 _PLAIN = r"^(?:0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]{0,9})\.[0-9]{0,4}[1-9])$"
+"""Numbers that are shown as they are stored: whole ones, and fractions of at most 15 digits."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _EXPONENT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 DAY_MS = 86_400_000
@@ -119,7 +120,7 @@ class Texts:
         shows = np.zeros(len(at), np.uint8)
         known = styles < len(self._shows)
         shows[known] = self._shows[styles[known]]
-        odd = np.flatnonzero(~pc.match_substring_regex(values, _PLAIN).to_numpy(zero_copy_only=False))
+        odd = _odd(values)
         bad = []
         texts = []
         for place, raw in zip(odd.tolist(), values.take(pa.array(odd)).to_pylist(), strict=True):
@@ -129,21 +130,20 @@ class Texts:
                 bad.append(place)
         marks.add(at[bad], "cell_error", "not a finite number")
         shows[bad] = Shown.NUMBER
-        values = _replaced(values, odd, texts)
+        values = replaced(values, odd, texts)
         dated = np.flatnonzero(shows != Shown.NUMBER)
         if not len(dated):
             return values
         moments = dates(values.take(pa.array(dated)), shows[dated], date1904=self._date1904)
-        return _replaced(values, dated, moments)
+        return replaced(values, dated, moments)
 
 
-def _replaced(values: pa.StringArray, at: Int64s, texts: Sequence[str]) -> pa.StringArray:
-    """Values with other texts at some places, ascending."""
-    if not len(at):
-        return values
-    mask = np.zeros(len(values), np.bool_)
-    mask[at] = True
-    return pc.replace_with_mask(values, pa.array(mask), pa.array(texts, pa.string()))
+def _odd(values: pa.StringArray) -> Int64s:
+    """Indices of stored numbers that are not written as they are shown. Whole numbers, the most, are told first."""
+    whole = pc.and_(pc.ascii_is_decimal(values), pc.invert(pc.starts_with(values, "0")))
+    rest = np.flatnonzero(~whole.to_numpy(zero_copy_only=False))
+    plain = pc.match_substring_regex(values.take(pa.array(rest)), _PLAIN).to_numpy(zero_copy_only=False)
+    return rest[~plain]
 
 
 class _Marking:

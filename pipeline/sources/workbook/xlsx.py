@@ -12,16 +12,14 @@ from pipeline.sources.workbook import exact, rows, styles
 from pipeline.sources.workbook.block import Area, Placed
 from pipeline.sources.workbook.cells import Cells
 from pipeline.sources.workbook.package import CHUNK, Package, Sheet
-from pipeline.sources.workbook.shared import LONGEST, SharedTexts, utf8
+from pipeline.sources.workbook.shared import FIRST_CHUNK, LONGEST, SharedTexts, utf8
 from pipeline.sources.workbook.texts import Texts
-from pipeline.sources.workbook.tokens import Unusual
+from pipeline.sources.workbook.tokens import PAD, Unusual
 
 _OPEN = re.compile(rb"<((?:\w+:)?)sheetData\b[^>]*?(/?)>")
 _MERGED = re.compile(
     rb"<(?:\w+:)?mergeCell\b[^>]*?\bref\s*=\s*[\"']\$?([A-Z]{1,3})\$?(\d{1,7}):\$?([A-Z]{1,3})\$?(\d{1,7})"
 )
-FIRST_CHUNK = 2**18
-"""Bytes of the first chunk: enough for a header."""
 
 
 class Workbook:
@@ -76,7 +74,7 @@ def _cells(package: Package, part: str) -> Iterator[Cells]:
             try:
                 cells = rows.read(chunk)
             except Unusual:
-                cells = exact.read(chunk, last)
+                cells = exact.read(chunk[: -len(PAD)], last)
             if len(cells.rows):
                 if cells.rows[0] <= last:
                     raise TaskFault(
@@ -109,7 +107,7 @@ def _after(cells: Cells, last: int) -> Cells:
 
 
 def _chunks(package: Package, part: str) -> Iterator[bytes]:
-    """Bytes of whole ``<row>`` elements.
+    """Bytes of whole ``<row>`` elements, each time with ``PAD`` at the end.
 
     Raises ``Unusual`` where row borders cannot be told by their bytes: prefixes, comments, CDATA, other encodings.
     """
@@ -131,7 +129,8 @@ def _chunks(package: Package, part: str) -> Iterator[bytes]:
         end = data.find(b"</sheetData")
         cut = end if end >= 0 else data.rfind(b"</row>") + 6
         if cut >= 6 or end >= 0:
-            whole, rest = data[:cut], data[cut:]
+            rest = data[cut:]
+            whole = b"".join((memoryview(data)[:cut], PAD))
             if b"<!" in whole or b"<?" in whole:
                 raise Unusual("a comment")
             yield whole
