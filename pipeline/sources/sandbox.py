@@ -7,6 +7,7 @@ child's time counts while this process waits for it, not while it waits for this
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -34,7 +35,12 @@ _ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "LANG": "C.UTF-8",
+    # Large arrays come and go: without this the system zeroes their pages anew each time (mallopt(3)).
+    "MALLOC_MMAP_THRESHOLD_": str(2**25),
+    "MALLOC_TRIM_THRESHOLD_": str(2**28),
+    "MALLOC_TOP_PAD_": str(2**25),
 }
+PIPE_BYTES = 2**20
 FRAME_BYTES = 2**31
 """Longest frame that is believed."""
 
@@ -123,6 +129,9 @@ class _Frames:
     def __init__(self, process: subprocess.Popen[bytes], seconds: int, source: str) -> None:
         assert process.stdout is not None  # noqa: S101
         self._pipe = process.stdout.fileno()
+        if hasattr(fcntl, "F_SETPIPE_SZ"):
+            with suppress(OSError):  # a limit of the system; it only costs more system calls
+                fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._left = float(seconds)
         self._limit = seconds
         self._source = source

@@ -10,32 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.sources.workbook.placed import Placed
+
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
-
-BYTES_A_CELL = 5
-"""Arrow's cost of a blank text cell: an offset and a bit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Cells with their texts, wherever they lie; as a sheet's reader delivers them.
-
-    Attributes:
-        rows: int64 [n], number of each row, ascending.
-        row_of, columns: int64 [m], int32 [m], place of each cell.
-        texts: string [m]; null or "" for a blank cell.
-        mark_at: int64 [k], index of the cell each mark is about.
-        reasons, found: what each mark says.
-    """
-
-    rows: Int64s
-    row_of: Int64s
-    columns: Int32s
-    texts: pa.StringArray
-    mark_at: Int64s
-    reasons: list[str]
-    found: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +57,22 @@ class Blocks:
     def __call__(self, placed: Placed) -> Block:
         marked = np.zeros(len(placed.row_of), np.bool_)
         marked[placed.mark_at] = True
-        filled = pc.fill_null(pc.not_equal(placed.texts, ""), False).to_numpy(zero_copy_only=False)
         inside = placed.columns < self._width
-        self._remember(placed, filled)
-        keep = np.flatnonzero((filled | marked) & inside & (placed.rows[placed.row_of] > self._below))
+        self._remember(placed)
+        keep = np.flatnonzero((placed.filled | marked) & inside & (placed.rows[placed.row_of] > self._below))
         alive = np.zeros(len(placed.rows), np.bool_)
         alive[placed.row_of[keep]] = True
         new_row = np.cumsum(alive) - 1
         rows = placed.rows[alive]
-        columns = self._columns(placed, keep, filled, new_row, len(rows))
+        columns = self._columns(placed, keep, new_row, len(rows))
         marks = self._marks(placed, keep, new_row)
         if self._areas:
             marks += self._fill(rows, columns)
         return Block(rows, columns, sorted(marks))
 
-    def _columns(
-        self, placed: Placed, keep: Int64s, filled: npt.NDArray[np.bool_], new_row: Int64s, count: int
-    ) -> list[pa.StringArray]:
-        keep = keep[filled[keep]]
-        of = placed.columns[keep]
+    def _columns(self, placed: Placed, keep: Int64s, new_row: Int64s, count: int) -> list[pa.StringArray]:
+        keep = keep[placed.filled[keep]]
+        of = placed.columns[keep].astype(np.int16)  # no sheet has more columns; sorted by radix
         order = np.argsort(of, kind="stable")
         edges = np.searchsorted(of[order], np.arange(self._width + 1))
         columns = []
@@ -105,7 +80,7 @@ class Blocks:
             cells = keep[order[edges[column] : edges[column + 1]]]
             index = np.full(count, -1, np.int64)
             index[new_row[placed.row_of[cells]]] = cells
-            columns.append(placed.texts.take(pa.array(index, mask=index < 0)))
+            columns.append(placed.take(index))
         return columns
 
     def _marks(self, placed: Placed, keep: Int64s, new_row: Int64s) -> list[tuple[int, int, str, str]]:
@@ -117,7 +92,7 @@ class Blocks:
             if kept[at]
         ]
 
-    def _remember(self, placed: Placed, filled: npt.NDArray[np.bool_]) -> None:
+    def _remember(self, placed: Placed) -> None:
         """Keep the text of each merged area whose first cell is among these cells."""
         if not self._areas or not len(placed.rows):
             return
@@ -125,12 +100,12 @@ class Blocks:
         wanted = {(a.top, a.left): a for a in self._areas if first <= a.top <= last}
         if not wanted:
             return
-        near = np.isin(placed.columns, [left for _, left in wanted]) & filled
+        near = np.isin(placed.columns, [left for _, left in wanted]) & placed.filled
         near &= np.isin(placed.rows[placed.row_of], [top for top, _ in wanted])
         for at in np.flatnonzero(near).tolist():
             area = wanted.get((int(placed.rows[placed.row_of[at]]), int(placed.columns[at])))
             if area is not None:
-                self._anchors[area] = placed.texts[at].as_py()
+                self._anchors[area] = placed.text(at)
 
     def _fill(self, rows: Int64s, columns: list[pa.StringArray]) -> list[tuple[int, int, str, str]]:
         """Fill merged areas from their first cell, within rows that are records anyway."""

@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.sources.sandboxed import TaskFault
-from pipeline.sources.workbook.block import Placed
 from pipeline.sources.workbook.package import Sheet
-from pipeline.sources.workbook.texts import DAY_MS, LONGEST_CELL, at_limit, shortest
+from pipeline.sources.workbook.placed import Making, Placed
+from pipeline.sources.workbook.pool import pool
+from pipeline.sources.workbook.texts import DAY_MS, shortest
 from pipeline.sources.workbook.tokens import replaced
 
 ROWS = 20_000
@@ -166,15 +167,11 @@ def _placed(
     found = {(row - start, column): text for row, column, text in errors}
     for (row, column), text in found.items():
         columns[column] = replaced(columns[column], np.array([row]), [text])
-    texts = pa.concat_arrays(columns)
-    marks = [(column * count + row, "cell_error", text) for (row, column), text in found.items()]
-    marks += [(int(at), "possibly_truncated_at_source", str(LONGEST_CELL)) for at in at_limit(texts)]
-    return Placed(
-        rows=np.arange(start + 1, start + count + 1, dtype=np.int64),
-        row_of=np.tile(np.arange(count, dtype=np.int64), len(columns)),
-        columns=np.repeat(np.arange(first_column, first_column + len(columns), dtype=np.int32), count),
-        texts=texts,
-        mark_at=np.array([at for at, _, _ in marks], np.int64),
-        reasons=[reason for _, reason, _ in marks],
-        found=[text for _, _, text in marks],
-    )
+    row_of = np.tile(np.arange(count, dtype=np.int64), len(columns))
+    places = np.repeat(np.arange(first_column, first_column + len(columns), dtype=np.int32), count)
+    made = Making(np.arange(start + 1, start + count + 1, dtype=np.int64), row_of, places)
+    texts = pool(pa.concat_arrays(columns))
+    made.place(np.arange(len(texts)), texts, np.arange(len(texts)))
+    wrong = np.array([column * count + row for row, column in found], np.int64)
+    made.mark(wrong, "cell_error", list(found.values()))
+    return made.done()

@@ -38,7 +38,8 @@ class Cells:
         columns: int32 [m], from 0 for column A.
         stored: uint8 [m], see ``Stored``.
         styles: int32 [m], index of the cell's style.
-        values: string [m], the value as it is stored; null for none.
+        shared: int64 [s], for the cells that are ``SHARED``, in their order: index of the text; -1 for none such.
+        values: string [v], for all other cells that have a value, in their order: the value as it is stored.
     """
 
     rows: Int64s
@@ -46,4 +47,10 @@ class Cells:
     columns: Int32s
     stored: Bytes
     styles: Int32s
+    shared: Int64s
     values: pa.StringArray
+
+    def valued(self) -> Int64s:
+        """Indices of the cells that ``values`` belongs to, int64 [v]."""
+        none = (self.stored == Stored.BLANK) | (self.stored == Stored.FORMULA_EMPTY)
+        return np.flatnonzero(~(none | (self.stored == Stored.SHARED)))

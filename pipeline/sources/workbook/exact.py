@@ -24,7 +24,7 @@ class _Sheet:
 
     def __init__(self, after: int = 0) -> None:
         self.rows: list[int] = []
-        self.cells: list[tuple[int, int, int, int, str | None]] = []
+        self.cells: list[tuple[int, int, Stored, int, str | None]] = []
         self._row, self._column = after, -1
         self._over = False
         self._path: list[str] = []
@@ -100,16 +100,25 @@ class _Sheet:
     def take(self) -> Cells:
         """The cells so far, of finished rows; they are then forgotten."""
         columns = list(zip(*self.cells, strict=True)) or [(), (), (), (), ()]
+        shared = [_index(cell[4]) for cell in self.cells if cell[2] is Stored.SHARED]
+        values = [cell[4] for cell in self.cells if cell[4] is not None and cell[2] is not Stored.SHARED]
         made = Cells(
             rows=np.array(self.rows, np.int64),
             row_of=np.array(columns[0], np.int64),
             columns=np.array(columns[1], np.int32),
             stored=np.array(columns[2], np.uint8),
             styles=np.array(columns[3], np.int32),
-            values=pa.array(columns[4], pa.string()),
+            shared=np.array(shared, np.int64),
+            values=pa.array(values, pa.string()),
         )
         self.rows, self.cells = [], []
         return made
+
+
+def _index(text: str | None) -> int:
+    """Index of a shared text; -1 for what is none."""
+    said = (text or "").strip()
+    return int(said) if said.isascii() and said.isdigit() and len(said) < 10 else -1
 
 
 def read(chunk: bytes, after: int = 0) -> Cells:

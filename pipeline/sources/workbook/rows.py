@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from pipeline.sources.workbook.cells import Bytes, Cells, Int64s, Stored
 from pipeline.sources.workbook.tokens import Mask, Tags, Unusual, number_at, slices, tags, text_of
@@ -66,17 +65,19 @@ def read(chunk: bytes) -> Cells:
     if int(content.used.sum()) + len(at_rows) + open_rows != len(codes):
         raise Unusual("other elements")
     stored, begins, ends = _stored(heads, content)
-    has = np.flatnonzero(begins >= 0)
-    order = np.full(len(at), -1, np.int64)
-    order[has] = np.arange(len(has))
-    found = text_of(tags_, slices(tags_, begins[has], ends[has]))
+    is_shared = stored == Stored.SHARED
+    shared, after = number_at(tags_.buffer, begins[is_shared], 9)
+    if (after != ends[is_shared]).any():
+        raise Unusual("an index")
+    has = np.flatnonzero((begins >= 0) & ~is_shared)
     return Cells(
         rows=rows,
         row_of=row_of,
         columns=heads.columns,
         stored=stored,
         styles=heads.styles,
-        values=found.take(pa.array(order, mask=order < 0)),
+        shared=shared,
+        values=text_of(tags_, slices(tags_, begins[has], ends[has])),
     )
 
 

@@ -12,10 +12,23 @@ import pyarrow as pa
 from pipeline.sources.sandboxed import TaskFault
 from pipeline.sources.workbook.escapes import decode
 from pipeline.sources.workbook.package import CHUNK, Package
+from pipeline.sources.workbook.pool import Pool, joined, pool
 from pipeline.sources.workbook.tokens import PAD, Unusual, slices, tags, text_of
 from pipeline.sources.workbook.xml import Attributes, feed, local, parser
 
 Mask = npt.NDArray[np.bool_]
+_TEXT, _ITEM, _RUN, _OTHER = range(1, 5)
+_CODES = np.zeros((256, 256), np.uint8)
+_CODES[ord("t"), list(b" >/")] = _TEXT
+_CODES[ord("s"), ord("i")] = _ITEM
+_CODES[ord("r"), :] = _RUN
+_CODES[list(b"!?"), :] = _OTHER
+_TEXT, _ITEM, _RUN, _OTHER = range(1, 5)
+_CODES = np.zeros((256, 256), np.uint8)
+_CODES[ord("t"), list(b" >/")] = _TEXT
+_CODES[ord("s"), ord("i")] = _ITEM
+_CODES[ord("r"), :] = _RUN
+_CODES[list(b"!?"), :] = _OTHER
 _OPEN = re.compile(rb"<(?:\w+:)?sst\b[^>]*>")
 _UTF8 = re.compile(rb"<\?xml[^>]*encoding\s*=\s*[\"'](?!utf-?8[\"'])", re.IGNORECASE)
 FIRST_CHUNK = 2**18
@@ -30,36 +43,22 @@ def utf8(head: bytes) -> bool:
 
 
 class SharedTexts:
-    """Texts by their index, escapes decoded.
-
-    ``take`` gives the texts of indices, null for one that is not there, and which of them had escapes.
-    """
+    """Texts by their index, escapes decoded, read from the part as far as they are asked for."""
 
     def __init__(self, package: Package) -> None:
         self._chunks = _texts(package) if package.has(package.shared) else iter(())
-        self._texts: list[pa.StringArray] = []
-        self._escaped: list[Mask] = []
-        self._count = 0
+        self._pool = pool(pa.array([], pa.string()))
 
-    def take(self, indices: npt.NDArray[np.int64]) -> tuple[pa.StringArray, Mask]:
-        """Texts of the indices (int64 [n]), read from the part as far as the largest of them."""
-        self._read(int(indices.max(initial=-1)))
-        inside = indices < self._count
-        if not self._texts:
-            return pa.nulls(len(indices), pa.string()), np.zeros(len(indices), np.bool_)
-        texts = self._texts[0].take(pa.array(indices, mask=~inside))
-        return texts, inside & self._escaped[0][np.where(inside, indices, 0)]
-
-    def _read(self, largest: int) -> None:
-        # Twice as many each time, so that what is there is not copied again for every chunk.
-        while self._count <= largest and (made := next(self._chunks, None)) is not None:
-            self._texts.append(made[0])
-            self._escaped.append(made[1])
-            self._count += len(made[0])
-            largest = max(largest, 2 * sum(map(len, self._texts[:1])))
-        if len(self._texts) > 1:
-            self._texts = [pa.concat_arrays(self._texts)]
-            self._escaped = [np.concatenate(self._escaped)]
+    def up_to(self, largest: int) -> Pool:
+        """The texts with indices up to ``largest`` at least, or all there are."""
+        if largest >= len(self._pool):
+            # At least twice as many, so that they are not all copied for every chunk.
+            wanted, count, parts = max(largest + 1, 2 * len(self._pool)), len(self._pool), [self._pool]
+            while count < wanted and (made := next(self._chunks, None)) is not None:
+                parts.append(pool(*made))
+                count += len(parts[-1])
+            self._pool = joined(parts)
+        return self._pool
 
 
 Decoded = tuple[pa.StringArray, Mask]
@@ -101,30 +100,29 @@ def _usual(package: Package) -> Iterator[Decoded]:
             continue
         rest = data[cut:]
         whole = b"".join((memoryview(data)[:cut], PAD))
-        if b"<!" in whole or b"<?" in whole:
-            raise Unusual("a comment")
         yield _chunk(whole)
 
 
 def _chunk(data: bytes) -> Decoded:
     """Texts of whole ``<si>`` elements with ``PAD`` after them."""
     try:
-        texts = _joined(data)
+        texts = _items(data)
     except Unusual:
+        if b"<!" in data or b"<?" in data:  # what looks like the end of an item may be none
+            raise
         texts = pa.concat_arrays(list(_exact("shared texts", (b"<sst>", data[: -len(PAD)], b"</sst>"))))
     if b"_x" in data or b"\r" in data or b"&#" in data:
         return decode(texts)
     return texts, np.zeros(len(texts), np.bool_)
 
 
-def _joined(data: bytes) -> pa.StringArray:
+def _items(data: bytes) -> pa.StringArray:
     """Texts of items: of each, all its ``<t>`` together; phonetic runs are unusual."""
     found = tags(data)
-    name = (found.second == ord(" ")) | (found.second == ord(">")) | (found.second == ord("/"))
-    at = np.flatnonzero((found.first == ord("t")) & name)
-    items = np.flatnonzero((found.first == ord("s")) & (found.second == ord("i")))
-    if b"<rPh" in data:
-        raise Unusual("phonetic runs")
+    codes = _CODES[found.first, found.second]
+    at, items = np.flatnonzero(codes == _TEXT), np.flatnonzero(codes == _ITEM)
+    if (codes == _OTHER).any() or ((codes == _RUN).any() and b"<rPh" in data):
+        raise Unusual("a comment or a phonetic run")
     filled = at[~found.closed[at]]
     if len(filled) and (filled[-1] + 1 == len(found.first) or (found.first[filled + 1] != ord("/")).any()):
         raise Unusual("an element inside a text")
@@ -135,10 +133,10 @@ def _joined(data: bytes) -> pa.StringArray:
     owners = np.searchsorted(items, filled) - 1
     if len(owners) and owners[0] < 0:
         raise Unusual("a text outside of an item")
-    joined = [""] * len(items)
+    whole = [""] * len(items)
     for owner, text in zip(owners.tolist(), texts.to_pylist(), strict=True):
-        joined[owner] += text
-    return pa.array(joined, pa.string())
+        whole[owner] += text
+    return pa.array(whole, pa.string())
 
 
 def _exact(part: str, chunks: Iterable[bytes]) -> Iterator[pa.StringArray]:

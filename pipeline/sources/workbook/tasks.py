@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from pipeline.sources.sandboxed import TaskFault
 from pipeline.sources.workbook import container, xlsx
-from pipeline.sources.workbook.block import Area, Block, Blocks, Placed, batches
+from pipeline.sources.workbook.block import Area, Block, Blocks, batches
 from pipeline.sources.workbook.package import Package, Sheet
+from pipeline.sources.workbook.placed import Placed
 
 HEAD_ROWS = 50
 """Rows of a sheet that are looked at for its header; blank ones do not count."""
@@ -134,8 +135,7 @@ def _head(book: Any, sheet: Sheet, request: Mapping[str, Any]) -> list[tuple[int
 
 def _columns(placed: Placed) -> int:
     """How many columns from A these cells take."""
-    valid = placed.texts.is_valid().to_numpy(zero_copy_only=False)
-    return min(int(placed.columns[valid].max(initial=0)) + 1, WIDEST)
+    return min(int(placed.columns[placed.filled].max(initial=0)) + 1, WIDEST)
 
 
 def _width(book: Any, sheet: Sheet, cells: int) -> int:

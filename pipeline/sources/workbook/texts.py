@@ -7,7 +7,6 @@ Booleans are ``TRUE`` and ``FALSE``.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
@@ -17,36 +16,20 @@ import pyarrow.compute as pc
 
 from pipeline.sources.workbook.cells import Cells, Int64s, Stored
 from pipeline.sources.workbook.escapes import decode
+from pipeline.sources.workbook.placed import Making, Placed
+from pipeline.sources.workbook.pool import pool
 from pipeline.sources.workbook.shared import SharedTexts
 from pipeline.sources.workbook.styles import Shown, Shows
 from pipeline.sources.workbook.tokens import replaced
 
 _PLAIN = r"^(?:0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]{0,9})\.[0-9]{0,4}[1-9])$"
 """Numbers that are shown as they are stored: whole ones, and fractions of at most 15 digits."""
+_LONG_FRACTION = r"^-?[0-9]{1,12}\.[0-9]{6,}$"
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _EXPONENT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 DAY_MS = 86_400_000
 LAST_DAY = 2_958_466
 """The day after 9999-12-31, in days of the 1900 system."""
-LONGEST_CELL = 32_767
-"""Characters (UTF-16 code units) that one cell can hold: the application's own limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Marks:
-    """What is wrong with cells, or was repaired in them.
-
-    Attributes:
-        at: int64 [k], index of the cell, or its row.
-        columns: int32 [k].
-        reasons: slug of each.
-        found: in words, or the cell's text.
-    """
-
-    at: Int64s
-    columns: npt.NDArray[np.int32]
-    reasons: list[str]
-    found: list[str]
 
 
 class Texts:
@@ -61,65 +44,53 @@ class Texts:
     def __init__(self, shared: SharedTexts, shows: Shows, *, date1904: bool) -> None:
         self._shared, self._shows, self._date1904 = shared, shows, date1904
 
-    def __call__(self, cells: Cells) -> tuple[pa.StringArray, Marks]:
-        """Text of each cell (null: none), and marks that refer to cells by index."""
-        parts: list[pa.StringArray] = []
-        places: list[Int64s] = []
-        marks = _Marking()
-        for stored in Stored:
-            at = np.flatnonzero(cells.stored == stored)
-            if len(at) and stored not in (Stored.BLANK, Stored.FORMULA_EMPTY):
-                parts.append(self._texts(stored, cells, at, marks))
-                places.append(at)
-            elif stored is Stored.FORMULA_EMPTY:
-                marks.add(at, "cell_formula_empty", "")
-        order = np.full(len(cells.stored), -1, np.int64)
-        if not parts:
-            return pa.nulls(len(order), pa.string()), marks.done(cells)
-        whole = np.concatenate(places)
-        order[whole] = np.arange(len(whole))
-        texts = pa.concat_arrays(parts).take(pa.array(order, mask=order < 0))
-        marks.add(at_limit(texts), "possibly_truncated_at_source", str(LONGEST_CELL))
-        return texts, marks.done(cells)
+    def __call__(self, cells: Cells) -> Placed:
+        """The cells with their texts, and what is wrong with them."""
+        made = Making(cells.rows, cells.row_of, cells.columns)
+        at = np.flatnonzero(cells.stored == Stored.SHARED)
+        if len(at):
+            self._of_shared(cells.shared, at, made)
+        valued = cells.valued()
+        stored = cells.stored[valued]
+        for kind in np.unique(stored).tolist():
+            here = np.flatnonzero(stored == kind)
+            values = cells.values if len(here) == len(valued) else cells.values.take(pa.array(here))
+            self._of_values(Stored(kind), values, cells, valued[here], made)
+        made.mark(np.flatnonzero(cells.stored == Stored.FORMULA_EMPTY), "cell_formula_empty")
+        return made.done()
 
-    def _texts(self, stored: Stored, cells: Cells, at: Int64s, marks: _Marking) -> pa.StringArray:
-        values = cells.values.take(pa.array(at))
+    def _of_shared(self, indices: Int64s, at: Int64s, made: Making) -> None:
+        shared = self._shared.up_to(int(indices.max()))
+        there = (indices >= 0) & (indices < len(shared))
+        made.place(at[there], shared, indices[there])
+        made.mark(at[~there], "cell_error", "a shared text that is not there")
+
+    def _of_values(
+        self, stored: Stored, values: pa.StringArray, cells: Cells, at: Int64s, made: Making
+    ) -> None:
+        escaped = None
         match stored:
-            case Stored.SHARED:
-                return self._of_shared(values, at, marks)
             case Stored.TEXT:
-                texts, changed = decode(values)
-                marks.add(at[changed], "cell_escape_decoded", "")
-                return texts
+                values, escaped = decode(values)
             case Stored.NUMBER:
-                return self._of_numbers(values, cells.styles[at], at, marks)
+                values = self._of_numbers(values, cells.styles[at], at, made)
             case Stored.BOOLEAN:
-                return pc.if_else(pc.is_in(values, pa.array(["0", "false"])), "FALSE", "TRUE")
+                values = pc.if_else(pc.is_in(values, pa.array(["0", "false"])), "FALSE", "TRUE")
             case Stored.ERROR:
-                for place, text in zip(at.tolist(), values.to_pylist(), strict=True):
-                    marks.add(np.array([place]), "cell_error", text)
-                return values
-            case Stored.ISO_DATE:
-                return values
+                made.mark(at, "cell_error", values.to_pylist())
+            case Stored.INVALID:
+                made.mark(at, "cell_error", "a value of an unknown type")
             case _:
-                marks.add(at, "cell_error", "a value of an unknown type")
-                return values
-
-    def _of_shared(self, values: pa.StringArray, at: Int64s, marks: _Marking) -> pa.StringArray:
-        proper = pc.match_substring_regex(values, "^[0-9]{1,9}$").to_numpy(zero_copy_only=False)
-        indices = pc.if_else(pa.array(proper), values, str(2**40)).cast(pa.int64()).to_numpy()
-        texts, escaped = self._shared.take(indices)
-        marks.add(at[escaped], "cell_escape_decoded", "")
-        lost = texts.is_null().to_numpy(zero_copy_only=False)
-        marks.add(at[lost], "cell_error", "a shared text that is not there")
-        return texts
+                pass
+        made.place(at, pool(values, escaped), np.arange(len(at)))
 
     def _of_numbers(
-        self, values: pa.StringArray, styles: npt.NDArray[np.int32], at: Int64s, marks: _Marking
+        self, values: pa.StringArray, styles: npt.NDArray[np.int32], at: Int64s, made: Making
     ) -> pa.StringArray:
         shows = np.zeros(len(at), np.uint8)
         known = styles < len(self._shows)
         shows[known] = self._shows[styles[known]]
+        values = _fractions(values)
         odd = _odd(values)
         bad = []
         texts = []
@@ -128,7 +99,7 @@ class Texts:
             texts.append(raw if text is None else text)
             if text is None:
                 bad.append(place)
-        marks.add(at[bad], "cell_error", "not a finite number")
+        made.mark(at[bad], "cell_error", "not a finite number")
         shows[bad] = Shown.NUMBER
         values = replaced(values, odd, texts)
         dated = np.flatnonzero(shows != Shown.NUMBER)
@@ -138,30 +109,25 @@ class Texts:
         return replaced(values, dated, moments)
 
 
+def _fractions(values: pa.StringArray) -> pa.StringArray:
+    """Fractions of many digits as the shortest text of the same double, where that has no exponent."""
+    long = pc.match_substring_regex(values, _LONG_FRACTION)
+    places = np.flatnonzero(long.to_numpy(zero_copy_only=False))
+    if not len(places):
+        return values
+    short = values.take(pa.array(places)).cast(pa.float64()).cast(pa.string())
+    plain = pc.invert(pc.or_(pc.match_substring(short, "e"), pc.equal(short, "-0")))
+    keep = plain.to_numpy(zero_copy_only=False)
+    return replaced(values, places[keep], short.filter(plain))
+
+
 def _odd(values: pa.StringArray) -> Int64s:
     """Indices of stored numbers that are not written as they are shown. Whole numbers, the most, are told first."""
     whole = pc.and_(pc.ascii_is_decimal(values), pc.invert(pc.starts_with(values, "0")))
     rest = np.flatnonzero(~whole.to_numpy(zero_copy_only=False))
     plain = pc.match_substring_regex(values.take(pa.array(rest)), _PLAIN).to_numpy(zero_copy_only=False)
-    return rest[~plain]
-
-
-class _Marking:
-    """Marks as they are made."""
-
-    def __init__(self) -> None:
-        self._at: list[Int64s] = []
-        self._reasons: list[str] = []
-        self._found: list[str] = []
-
-    def add(self, at: Int64s, reason: str, found: str) -> None:
-        self._at.append(at)
-        self._reasons += [reason] * len(at)
-        self._found += [found] * len(at)
-
-    def done(self, cells: Cells) -> Marks:
-        at = np.concatenate(self._at) if self._at else np.zeros(0, np.int64)
-        return Marks(at, cells.columns[at], self._reasons, self._found)
+    odd: Int64s = rest[~plain]
+    return odd
 
 
 def number(raw: str) -> str | None:
@@ -231,15 +197,3 @@ def _clock(ms: int) -> str:
     seconds, rest = divmod(ms, 1000)
     fraction = f".{rest:03d}" if rest else ""
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{fraction}"
-
-
-def at_limit(texts: pa.StringArray) -> Int64s:
-    """Indices of texts that are exactly as long as a cell can hold."""
-    long = pc.fill_null(pc.greater_equal(pc.binary_length(texts), LONGEST_CELL), False)
-    places = np.flatnonzero(long.to_numpy(zero_copy_only=False))
-    exact = [
-        place
-        for place, text in zip(places.tolist(), texts.take(pa.array(places)).to_pylist(), strict=True)
-        if len(text.encode("utf-16-le", "surrogatepass")) // 2 == LONGEST_CELL
-    ]
-    return np.array(exact, np.int64)

@@ -48,11 +48,16 @@ class Tags:
 def tags(data: bytes) -> Tags:
     """Find all tags of a chunk that ends with ``PAD``. Raises ``Unusual`` where ``<`` and ``>`` do not pair."""
     buffer = np.frombuffer(data, np.uint8)
-    starts, ends = np.flatnonzero(buffer == _LT), np.flatnonzero(buffer == _GT)
-    if len(ends) > len(starts) and len(starts):  # ">" may stand in a text as it is
+    both = np.flatnonzero((buffer & 0xFD) == _LT)  # the two differ in one bit
+    starts, ends = both[0::2], both[1::2]
+    if len(starts) != len(ends) or (buffer[starts] != _LT).any() or (buffer[ends] != _GT).any():
+        # ">" may stand in a text as it is
+        starts, ends = both[buffer[both] == _LT], both[buffer[both] == _GT]
+        if not len(ends):
+            raise Unusual("tags do not pair")
         ends = ends[np.minimum(np.searchsorted(ends, starts), len(ends) - 1)]
-    if len(starts) != len(ends) or (ends <= starts).any() or (ends[:-1] >= starts[1:]).any():
-        raise Unusual("tags do not pair")
+        if (ends <= starts).any() or (ends[:-1] >= starts[1:]).any():
+            raise Unusual("tags do not pair")
     return Tags(
         data, buffer, starts, ends, buffer[starts + 1], buffer[starts + 2], buffer[ends - 1] == _SLASH
     )
@@ -111,7 +116,7 @@ def text_of(tags_: Tags, raw: pa.BinaryArray) -> pa.StringArray:
     return text
 
 
-def replaced(texts: pa.StringArray, places: Int64s, others: list[str]) -> pa.StringArray:
+def replaced(texts: pa.StringArray, places: Int64s, others: list[str] | pa.StringArray) -> pa.StringArray:
     """Texts with others at some places, ascending."""
     if not len(places):
         return texts

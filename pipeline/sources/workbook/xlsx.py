@@ -9,9 +9,10 @@ import numpy as np
 
 from pipeline.sources.sandboxed import TaskFault
 from pipeline.sources.workbook import exact, rows, styles
-from pipeline.sources.workbook.block import Area, Placed
-from pipeline.sources.workbook.cells import Cells
+from pipeline.sources.workbook.block import Area
+from pipeline.sources.workbook.cells import Cells, Stored
 from pipeline.sources.workbook.package import CHUNK, Package, Sheet
+from pipeline.sources.workbook.placed import Placed
 from pipeline.sources.workbook.shared import FIRST_CHUNK, LONGEST, SharedTexts, utf8
 from pipeline.sources.workbook.texts import Texts
 from pipeline.sources.workbook.tokens import PAD, Unusual
@@ -40,8 +41,7 @@ class Workbook:
             count += len(cells.stored)
             if count > most_cells:
                 raise TaskFault("file_limit", f"more than {most_cells} cells", f"{most_cells} cells")
-            texts, marks = self._texts(cells)
-            yield Placed(cells.rows, cells.row_of, cells.columns, texts, marks.at, marks.reasons, marks.found)
+            yield self._texts(cells)
 
     def areas(self, sheet: Sheet) -> list[Area]:
         """Merged areas of a sheet. They stand after the rows, so that the whole part is inflated for them."""
@@ -74,6 +74,8 @@ def _cells(package: Package, part: str) -> Iterator[Cells]:
             try:
                 cells = rows.read(chunk)
             except Unusual:
+                if b"<!" in chunk or b"<?" in chunk:  # what looks like the end of a row may be none
+                    raise
                 cells = exact.read(chunk[: -len(PAD)], last)
             if len(cells.rows):
                 if cells.rows[0] <= last:
@@ -102,7 +104,8 @@ def _after(cells: Cells, last: int) -> Cells:
         cells.columns[keep],
         cells.stored[keep],
         cells.styles[keep],
-        cells.values.filter(keep),
+        cells.shared[keep[cells.stored == Stored.SHARED]],
+        cells.values.filter(keep[cells.valued()]),
     )
 
 
@@ -126,13 +129,11 @@ def _chunks(package: Package, part: str) -> Iterator[bytes]:
             if head[2]:
                 return
             data, opened = data[head.end() :], True
-        end = data.find(b"</sheetData")
+        end = data.find(b"</sheetData", max(len(rest) - 20, 0) if opened else 0)
         cut = end if end >= 0 else data.rfind(b"</row>") + 6
         if cut >= 6 or end >= 0:
             rest = data[cut:]
             whole = b"".join((memoryview(data)[:cut], PAD))
-            if b"<!" in whole or b"<?" in whole:
-                raise Unusual("a comment")
             yield whole
         else:
             rest = data
