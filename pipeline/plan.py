@@ -69,7 +69,7 @@ class Plan:
             faults: files that failed while they were read.
             repeated: by schema, records whose content stands elsewhere and that are only counted.
         """
-        notes = {(note.reason.slug, note.source) for note in (*self.notes, *self.faults, *faults)}
+        notes = {(n.reason.slug, n.source, n.found, n.expected) for n in (*self.notes, *self.faults, *faults)}
         return Inputs(
             contracts=self.contracts,
             version=pipeline.__version__,

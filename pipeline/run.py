@@ -118,8 +118,8 @@ class _Folder:
         self._raw = options.raw
         before = self.clean.previous
         self._notes: dict[str, list[FileNote]] = {}
-        for slug, source in before.predicate["notes"] if before is not None else ():
-            self._notes.setdefault(source, []).append(FileNote(Reason.of(slug), source))
+        for slug, source, found, expected in before.predicate["notes"] if before is not None else ():
+            self._notes.setdefault(source, []).append(FileNote(Reason.of(slug), source, found, expected))
         self.known: Known = self._known
 
     def locate(self, name: str) -> Path:

@@ -69,7 +69,7 @@ class Inputs:
         contracts: one a schema.
         version, semantics: of this program (``pipeline.__version__``, ``pipeline.SEMANTICS``).
         libraries: versions of the libraries that can change bytes.
-        notes: (reason slug, source) of files that were skipped, unclaimed or unreadable.
+        notes: (reason slug, source, found, expected) of files that were skipped, unclaimed or unreadable.
         repeated: by contract, records whose content stands elsewhere and that are only counted, by reason slug.
     """
 
@@ -77,7 +77,7 @@ class Inputs:
     version: str
     semantics: int
     libraries: Mapping[str, str] = field(default_factory=dict)
-    notes: Sequence[tuple[str, str]] = ()
+    notes: Sequence[tuple[str, str, str, str]] = ()
     repeated: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
@@ -152,7 +152,7 @@ def state(inputs: Inputs, receipts: Sequence[Receipt], empty: Mapping[str, Part]
         "partitions": [receipt.to_json() for receipt in ordered],
         "totals": totals(ordered),
         "repeated": {name: dict(counts) for name, counts in inputs.repeated.items() if counts},
-        "notes": sorted([reason, source] for reason, source in inputs.notes),
+        "notes": sorted(list(note) for note in inputs.notes),
     }
     return Statement(root_of(predicate), predicate)
 
@@ -174,7 +174,7 @@ def parse(content: bytes) -> Statement:
         _ = quarantine, [facts["rows"] + len(facts["fields"]) for facts in statement.datasets.values()]
         _ = (
             statement.predicate["totals"],
-            [(reason, source) for reason, source in statement.predicate["notes"]],
+            [(reason, source) for reason, source, _, _ in statement.predicate["notes"]],
         )
     except FORM_ERRORS as error:
         raise ValueError(f"not a certificate: {type(error).__name__}") from error
