@@ -195,7 +195,8 @@ def limits_for(
     """
     config = _read(schema_dir / model.config) if model.config is not None else {}
     _same_family(model, config)
-    return limits_of(config, model.family, model.embedding_rows, tokenizer_size, pad_id, num_labels)
+    rows = model.embedding_rows or _stored_rows(model, schema_dir)
+    return limits_of(config, model.family, rows, tokenizer_size, pad_id, num_labels)
 
 
 def limits_of(
