@@ -17,7 +17,7 @@ OPEN, CLOSE = "\ue000", "\ue001"
 PAD = " \n\t\u3000"
 """White space put around a marker to see whether the template trims."""
 
-_MARKER = re.compile(f'{OPEN}([0-9]+)"\\\\\n<{CLOSE}')
+_MARKER = re.compile(f'{OPEN}([0-9]+)aA"\\\\\n<{CLOSE}')
 
 WHITE_SPACE = "".join(chr(i) for i in range(0x3001) if chr(i).isspace())
 """What Jinja's ``trim`` strips: Python's white space."""
@@ -87,7 +87,7 @@ def trimmed(text: str, left: bool, right: bool) -> str:
 
 def marker(turn: int) -> str:
     """A text that no filter but trimming leaves as it is."""
-    return f'{OPEN}{turn}"\\\n<{CLOSE}'
+    return f'{OPEN}{turn}aA"\\\n<{CLOSE}'
 
 
 @dataclass(frozen=True, slots=True)
