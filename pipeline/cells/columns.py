@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import UNSET, Raw
 
 from pipeline.cells import counting, exact, turns
-from pipeline.cells.reads import element_of
+from pipeline.cells.reads import Reading, element_of
 from pipeline.cells.turns import MessageKeys
 from pipeline.fields import FieldType, Kind
 
@@ -19,14 +19,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def column(values: list[Any], type_: FieldType, keys: MessageKeys = ()) -> pl.Series:
-    """One value a record (None or UNSET: none) as a column of ``type_.dtype()``."""
+def as_column(values: list[Any], reading: Reading) -> pl.Series:
+    """The values of a reading, one a record (None or UNSET: none), as a column of its type."""
     import polars as pl
 
+    type_ = reading.type
     dtype = type_.dtype()
     if not dtype.is_nested():
-        return pl.Series(_plain(values, type_), dtype=dtype)
-    series = pl.Series(pl.from_arrow(_array(values, type_, keys)))
+        absent = not reading.field.required or type_.kind is Kind.JSON
+        return pl.Series(_plain(values, type_) if absent else values, dtype=dtype)
+    series = pl.Series(pl.from_arrow(_array(values, type_, reading.field.message_keys)))
     return series if series.dtype == dtype else series.cast(dtype)
 
 

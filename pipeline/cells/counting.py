@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import UNSET, Raw
 
-from pipeline.batch import Int64s
+from pipeline.batch import Int64s, Mask
 from pipeline.cells import exact
 from pipeline.cells.shape import Node, Shape
 from pipeline.cells.turns import keys_present
@@ -23,14 +23,17 @@ MOST_DEPTH = 500
 """Deepest nesting that any schema may allow."""
 
 
-def colons(array: npt.NDArray[np.uint8], offsets: Int64s) -> Int64s:
-    """At most so many keys stand in each record: int64 [n]. ``offsets`` [n + 1] are the records' borders.
-
-    Counts colons behind a quote, and colons behind white space, inside of strings too.
-    """
+def colons(array: npt.NDArray[np.uint8]) -> Mask:
+    """Where a colon may stand behind a key: behind a quote or white space, inside of strings too. bool [bytes]"""
     colon = array == COLON
     colon[1:] &= (array[:-1] == QUOTE) | (array[:-1] <= ord(" "))
-    return np.add.reduceat(colon, offsets[:-1], dtype=np.int64)
+    return colon
+
+
+def each(mask: Mask, offsets: Int64s) -> Int64s:
+    """How often the mask is true in each record: int64 [n]. ``offsets`` [n + 1] are the records' borders."""
+    hits = np.flatnonzero(mask)
+    return np.diff(np.searchsorted(hits, offsets))
 
 
 def keys(shape: Shape, rows: list[Any], unread: int, depth: int) -> Int64s:
@@ -56,21 +59,26 @@ def _count(node: Node, values: list[Any], owners: Int64s, counts: Int64s) -> Non
         assert node.reading is not None  # noqa: S101
         _count_leaf(node.leaf, values, owners, counts, node)
         return
+    always = 0
     for member in node.members.values():
-        below = [getattr(value, member.attribute) for value in values]
-        there = owners
+        simple = member.leaf is not None and member.leaf.kind in _SCALARS and not member.lists
+        always += member.required
+        if simple and member.required:
+            continue
+        below, there = [getattr(value, member.attribute) for value in values], owners
         if not member.required:
             present = _present(below)
+            counts += np.bincount(owners[present], minlength=len(counts))
             if not present.all():
                 below = [value for value, kept in zip(below, present.tolist(), strict=True) if kept]
                 there = owners[present]
-        counts += np.bincount(there, minlength=len(counts))
-        simple = member.leaf is not None and member.leaf.kind in _SCALARS and not member.lists
         if not simple:
             below, there = _without_none(below, there)
             for _ in range(member.lists):
                 below, there = _opened(below, there)
             _count(member, below, there, counts)
+    if always:
+        counts += always * np.bincount(owners, minlength=len(counts))
 
 
 _SCALARS = (Kind.TEXT, Kind.INTEGER, Kind.NUMBER, Kind.BOOLEAN, Kind.DATE, Kind.DATETIME)

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import UNSET
 
 from pipeline.batch import Int64s, Mask
 from pipeline.cells import counting, exact
-from pipeline.cells.columns import column
+from pipeline.cells.columns import as_column
 from pipeline.cells.convert import Converter
 from pipeline.cells.hits import Hits
 from pipeline.cells.reads import Reading
 from pipeline.cells.shape import Shape, shapes
+from pipeline.cells.utf8 import is_utf8
 from pipeline.fields import FieldType, Kind
 from pipeline.reasons import Policy, Reason
 
@@ -33,8 +35,8 @@ BLOCK_BYTES = 2**20
 """Raw bytes decoded at a time: the objects made of them stay in the processor's cache."""
 
 _REFUSED = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
-_DIGITS = 19
-"""An integer beyond 64 bits has at least so many digits."""
+_LOST = object()
+"""Stands for a text that the typed decoder refuses."""
 
 
 @dataclass(slots=True)
@@ -55,67 +57,73 @@ class Decoder:
     cell: bool = False
     broken: Reason = Reason.JSON_INVALID
     _shapes: list[Shape] = field(init=False)
-    _numbers: bool = field(init=False)
+    _nested_numbers: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self._shapes = shapes(self.readings)
-        self._numbers = any(_holds_number(reading.type) for reading in self.readings)
+        plain = (Kind.NUMBER,)
+        self._nested_numbers = any(
+            _holds_number(r.leaf) and (r.leaf.kind not in plain or r.element is not None)
+            for r in self.readings
+        )
 
     def __call__(self, raw: pa.Array, ids: Int64s, hits: Hits) -> list[pl.Series]:
         """One column a reading. ``raw`` (binary [n], no nulls) are the texts, ``ids`` (int64 [n]) the records'."""
         import polars as pl
 
         converter = Converter(hits, self.policy, self._shapes[0].structs)
-        blocks = [self._block(*block, converter) for block in _blocks(raw, ids)]
-        columns = []
-        for place, reading in enumerate(self.readings):
-            keys = reading.field.message_keys
-            parts = [column(values[place], reading.type, keys) for values in blocks]
-            columns.append(pl.concat(parts) if parts else pl.Series([], dtype=reading.type.dtype()))
-        return columns
+        parts: list[list[pl.Series]] = [[] for _ in self.readings]
+        for data, offsets, part in _blocks(raw, ids):
+            # Columns are made block by block, so that a block's objects are freed while they are in the cache.
+            values = self._block(data, offsets, part, converter)
+            for reading, column, found in zip(self.readings, parts, values, strict=True):
+                column.append(as_column(found, reading))
+        none = [pl.Series([], dtype=reading.type.dtype()) for reading in self.readings]
+        return [pl.concat(part) if part else empty for part, empty in zip(parts, none, strict=True)]
 
     def _block(self, data: bytes, offsets: Int64s, ids: Int64s, converter: Converter) -> list[list[Any]]:
         """Values of each reading for a block of texts."""
         count = len(ids)
         doubtful = np.zeros(count, bool)
-        if not data.isascii():
-            doubtful |= _not_utf8(data, offsets)
-        if self._numbers:
+        doubtful |= _not_utf8(data, offsets)
+        if self._nested_numbers:
             doubtful |= _long_numbers(data, offsets)
         values: list[list[Any]] = [[] for _ in self.readings]
         place = {id(reading): i for i, reading in enumerate(self.readings)}
         for shape in self._shapes:
-            rows, bad = self._typed(shape, data, offsets)
+            rows, bad, lost = self._typed(shape, data, offsets)
             doubtful |= bad
             for reading, get in zip(shape.readings, shape.getters, strict=True):
-                values[place[id(reading)]] = (
-                    [None if lost else get(row) for row, lost in zip(rows, bad.tolist(), strict=True)]
-                    if bad.any()
-                    else list(map(get, rows))
-                )
+                found = [None if row is _LOST else get(row) for row in rows] if lost else list(map(get, rows))
+                if reading.leaf.kind is Kind.NUMBER and reading.element is None:
+                    doubtful |= _large(found)
+                values[place[id(reading)]] = found
         for i in np.flatnonzero(doubtful).tolist():
             converter.record = int(ids[i])
             self._exact(data[offsets[i] : offsets[i + 1]], i, values, converter)
         return values
 
-    def _typed(self, shape: Shape, data: bytes, offsets: Int64s) -> tuple[list[Any], Mask]:
-        """The records by the typed decoder, and those that must be looked at exactly."""
-        count = len(offsets) - 1
+    def _typed(self, shape: Shape, data: bytes, offsets: Int64s) -> tuple[list[Any], Mask, bool]:
+        """The records by the typed decoder, those to be looked at exactly, and whether any was refused."""
         array = np.frombuffer(data, np.uint8)
         decoder, unread = shape.decoder, 0
+        rows = None
         if not self.cell:
             decoder, unread = shape.for_record(data[offsets[0] : offsets[1]])
-        rows = _all_at_once(decoder, data, array, offsets) if not self.cell else None
+            rows = _all_at_once(decoder, data, array, offsets)
+        bad = np.zeros(len(offsets) - 1, bool)
+        good, lost = rows, False
         if rows is None:
             rows = _one_by_one(decoder, data, offsets)
-        bad = np.zeros(count, bool)
-        good = rows
-        if any(row is None for row in rows):
-            bad = np.array([row is None for row in rows], bool)
-            good = [row for row in rows if row is not None]
-        most = counting.colons(array, offsets)
-        bad[~bad] = most[~bad] != counting.keys(shape, good, unread, self.depth)
-        return rows, bad
+            bad = np.array([row is _LOST for row in rows], bool)
+            good = [row for row in rows if row is not _LOST]
+            lost = len(good) < len(rows)
+        expected = counting.keys(shape, good or [], unread, self.depth)
+        colons = counting.colons(array)
+        # No record has fewer colons than keys: where the sums agree, each of them does.
+        if lost or int(np.count_nonzero(colons)) != int(expected.sum()):
+            bad[~bad] = counting.each(colons, offsets)[~bad] != expected
+        return rows, bad, lost
 
     def _exact(self, text: bytes, place: int, values: list[list[Any]], converter: Converter) -> None:
         """Read one text exactly, with all that is wrong with it."""
@@ -185,7 +193,7 @@ def _all_at_once(
 
 
 def _one_by_one(decoder: msgspec.json.Decoder[Any], data: bytes, offsets: Int64s) -> list[Any]:
-    rows: list[Any] = [None] * (len(offsets) - 1)
+    rows: list[Any] = [_LOST] * (len(offsets) - 1)
     borders = offsets.tolist()
     for i in range(len(rows)):
         with suppress(*_REFUSED):
@@ -196,14 +204,9 @@ def _one_by_one(decoder: msgspec.json.Decoder[Any], data: bytes, offsets: Int64s
 def _not_utf8(data: bytes, offsets: Int64s) -> Mask:
     """Texts that are not UTF-8."""
     bad = np.zeros(len(offsets) - 1, bool)
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        for i, (start, end) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)):
-            try:
-                data[start:end].decode()
-            except UnicodeDecodeError:
-                bad[i] = True
+    if not is_utf8(data):
+        borders = zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
+        bad[:] = [not is_utf8(data[start:end]) for start, end in borders]
     return bad
 
 
@@ -218,6 +221,14 @@ def _long_numbers(data: bytes, offsets: Int64s) -> Mask:
     hits = np.flatnonzero(run)
     bad[np.searchsorted(offsets, hits, "right") - 1] = True
     return bad
+
+
+def _large(values: list[Any]) -> Mask:
+    """Doubles that may have been integers beyond 64 bits."""
+    if None in values or UNSET in values:
+        values = [0.0 if value is None or value is UNSET else value for value in values]
+    numbers = np.array(values, np.float64)
+    return np.asarray(np.abs(numbers) >= 2.0**63)
 
 
 def _holds_number(type_: FieldType) -> bool:

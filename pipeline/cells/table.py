@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from pipeline.batch import Findings, Int64s, Mask
 from pipeline.cells import grammar
@@ -19,7 +21,6 @@ from pipeline.reasons import Policy, Reason
 if TYPE_CHECKING:
     import polars as pl
 
-TEXTS = (Kind.TEXT,)
 SCALARS = (Kind.INTEGER, Kind.NUMBER, Kind.BOOLEAN, Kind.DATE, Kind.DATETIME)
 _TURNS = r"^\s*\[\s*\{"
 """How a cell begins that holds turns, rather than the plain text of one."""
@@ -57,6 +58,42 @@ class Report:
         self.findings.add(
             reason, self.policy(reason), column, self.ids[mask], paths=paths, found=found, expected=expected
         )
+
+
+def plain(cells: pl.DataFrame, readings: Sequence[Reading], decimal: str) -> list[pl.Series | None]:
+    """The values of the columns that hold nothing but good values, in one pass; None for any other reading."""
+    import polars as pl
+
+    wanted: dict[str, tuple[str, pl.Expr]] = {}
+    for i, reading in enumerate(readings):
+        name = reading.steps[0].key if len(reading.steps) == 1 else ""
+        if cells.schema.get(name) != pl.String:
+            continue
+        column = pl.col(name)
+        match reading.type.kind:
+            case Kind.TEXT:
+                wanted[str(i)] = (name, column)
+            case Kind.INTEGER:
+                wanted[str(i)] = (name, column.cast(pl.Int64, strict=False))
+            case Kind.NUMBER if decimal == ".":
+                wanted[str(i)] = (name, column.cast(pl.Float64, strict=False))
+            case Kind.BOOLEAN:
+                wanted[str(i)] = (
+                    name,
+                    pl.when(column == "true").then(True).when(column == "false").then(False),
+                )
+            case _:
+                continue
+    values = cells.select(expression.alias(i) for i, (_, expression) in wanted.items())
+    found: list[pl.Series | None] = [None] * len(readings)
+    for i, (name, _) in wanted.items():
+        series = values.get_column(i)
+        nulls = series.null_count()
+        if nulls and (readings[int(i)].field.required or nulls != cells.get_column(name).null_count()):
+            continue
+        if series.dtype != pl.Float64 or np.isfinite(series.drop_nulls().to_numpy()).all():
+            found[int(i)] = series
+    return found
 
 
 def scalars(

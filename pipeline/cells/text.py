@@ -1,4 +1,4 @@
-"""Texts that spoil training or a writer: lone surrogates, NUL, U+FFFD, and text encoded twice."""
+"""Texts that spoil training or a writer: lone surrogates, NUL, U+FFFD."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
 REPLACEMENT = "\ufffd"
 _LONE = re.compile("[\ud800-\udfff]")
-_LEADS = [chr(byte) for byte in range(0xC2, 0xF5)]
-"""First bytes of UTF-8 sequences, read as Latin-1: every doubly encoded text holds one of them."""
 
 
 def invalid(texts: pl.Series) -> pl.Series:
@@ -35,13 +33,3 @@ def has_lone(text: str) -> bool:
 def sound(text: str) -> str:
     """The text with U+FFFD for each lone surrogate."""
     return _LONE.sub(REPLACEMENT, text)
-
-
-def mended(text: str) -> str:
-    """The repair of an invalid text: lone surrogates replaced, NUL removed."""
-    return sound(text).replace("\0", "")
-
-
-def suspect(texts: pl.Series) -> pl.Series:
-    """Boolean: texts that hold a sequence as doubly encoded text does; a cheap net in front of the proof."""
-    return texts.str.contains_any(_LEADS).fill_null(False)

@@ -20,7 +20,7 @@ class Block:
         data: their bytes, UTF-8.
         line: physical line of the first one.
         offset: place of ``data`` in the range (in UTF-8 bytes).
-        ends, breaks, broken: see ``quotes.Borders``.
+        ends, breaks, broken, plain: see ``quotes.Borders``.
         oversized: length of the one record of this block, which is over the size limit; ``data`` is its head.
     """
 
@@ -30,6 +30,7 @@ class Block:
     ends: Int64s
     breaks: Int64s
     broken: tuple[Broken, ...] = ()
+    plain: bool = False
     oversized: int = 0
 
 
@@ -55,7 +56,7 @@ def blocks(chunks: Iterable[bytes], scan: Scan, *, line: int, limit: int) -> Ite
         borders = scan(data, final)
         cut = int(borders.ends[-1]) if len(borders.ends) else 0
         if cut:
-            yield Block(data[:cut], line, offset, borders.ends, borders.breaks, borders.broken)
+            yield Block(data[:cut], line, offset, borders.ends, borders.breaks, borders.broken, borders.plain)
             line += len(borders.breaks)
             offset += cut
         rest = data[cut:]
@@ -69,7 +70,7 @@ def _skip(
     """Go on behind the line break that ends an oversized record."""
     import numpy as np
 
-    breaks = breaks_of(np.frombuffer(data, np.uint8), final)
+    breaks = breaks_of(data, final)
     if not len(breaks) and not final:
         return b"", skipped + len(data), line, offset, None
     cut = int(breaks[0]) if len(breaks) else len(data)

@@ -58,7 +58,7 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
 
 def lines_of(data: bytes, final: bool) -> Borders:
     """Every line break is a border."""
-    breaks = breaks_of(np.frombuffer(data, np.uint8), final)
+    breaks = breaks_of(data, final)
     if final and data and (not len(breaks) or breaks[-1] < len(data)):
         breaks = np.append(breaks, len(data))
     return Borders(breaks, breaks, ())

@@ -40,19 +40,21 @@ class Borders:
         ends: int64 [records], offset behind each record's line break; a record begins where the last one ended.
         breaks: int64, offset behind each physical line break up to the last record's end.
         broken: the records with broken quotes.
+        plain: whether every quote stands where the grammar wants it, so that any parser reads the same.
     """
 
     ends: Int64s
     breaks: Int64s
-    broken: tuple[Broken, ...]
+    broken: tuple[Broken, ...] = ()
+    plain: bool = True
 
 
-def breaks_of(array: npt.NDArray[np.uint8], final: bool) -> Int64s:
+def breaks_of(block: bytes, final: bool) -> Int64s:
     """Offset behind each line break (LF, CRLF, CR). A CR at the end of a block that goes on is left open."""
+    array = np.frombuffer(block, np.uint8)
     feeds = array == LF
-    returns = array == CR
-    if returns.any():
-        lone = returns.copy()
+    if b"\r" in block:
+        lone = array == CR
         lone[:-1] &= ~feeds[1:]
         if not final:
             lone[-1] = False
@@ -67,33 +69,51 @@ def scan(block: bytes, delimiter: int, *, final: bool, limit: int) -> Borders:
     over more than ``limit`` bytes is taken as never closed.
     """
     array = np.frombuffer(block, np.uint8)
-    breaks = breaks_of(array, final)
+    breaks = breaks_of(block, final)
     if final and len(block) and (not len(breaks) or breaks[-1] < len(block)):
         breaks = np.append(breaks, len(block))
     quotes = np.flatnonzero(array == QUOTE)
     if not len(quotes):
-        return Borders(breaks, breaks, ())
-    ends, broken = _walk(block, array, delimiter, breaks, quotes, final, limit)
+        return Borders(breaks, breaks)
+    suspects = _suspects(array, delimiter, quotes)
+    ends = _outside(breaks, quotes)
+    left = len(block) - (int(ends[-1]) if len(ends) else 0)
+    broken: list[Broken] = []
+    plain = not len(suspects[0]) and not (left and final) and left <= limit
+    if not plain:
+        ends, broken = _walk(block, delimiter, breaks, quotes, suspects, final, limit)
     last = ends[-1] if len(ends) else 0
-    return Borders(ends, breaks[: np.searchsorted(breaks, last, "right")], tuple(broken))
+    return Borders(ends, breaks[: np.searchsorted(breaks, last, "right")], tuple(broken), plain)
+
+
+def _outside(breaks: Int64s, quotes: Int64s) -> Int64s:
+    """The line breaks that are in no quotes, when quotes open and close in turn."""
+    behind = np.searchsorted(breaks, quotes, "right")
+    if len(quotes) % 2:
+        breaks, behind = breaks[: behind[-1]], behind[:-1]
+    opened, closed = behind[::2], behind[1::2]
+    across = np.flatnonzero(closed > opened)
+    if not len(across):
+        return breaks
+    inside = [np.arange(a, b) for a, b in zip(opened[across].tolist(), closed[across].tolist(), strict=True)]
+    return np.delete(breaks, np.concatenate(inside))
 
 
 def _walk(
     block: bytes,
-    array: npt.NDArray[np.uint8],
     delimiter: int,
     breaks: Int64s,
     quotes: Int64s,
+    suspects: tuple[Int64s, Int64s],
     final: bool,
     limit: int,
 ) -> tuple[Int64s, list[Broken]]:
-    """Alternate between the columnar scan and single records."""
+    """The ends of the records, and the broken ones: columns of good records and single suspects in turn."""
     before = np.searchsorted(quotes, breaks)  # quotes in front of each line break
-    suspects = _suspects(array, delimiter, quotes)
     parts: list[Int64s] = []
     broken: list[Broken] = []
     count = start = 0
-    while True:
+    while start < len(block):
         first = int(np.searchsorted(quotes, start))
         stop = _next(suspects[first & 1], first)
         here = int(np.searchsorted(breaks, start, "right"))
@@ -104,17 +124,16 @@ def _walk(
         start = int(good[-1]) if len(good) else start
         left = len(block) - start
         if stop is None and not (left and final) and left <= limit:
-            return np.concatenate(parts), broken
+            break
         # A quote in the wrong place, or one that never closes: its record is read by itself.
         end, reason, found = record(block, start, delimiter, final=final, limit=limit)
         if end is None:
-            return np.concatenate(parts), broken
+            break
         if reason is not None:
             broken.append(Broken(count, reason, found))
         parts.append(np.array([end], np.int64))
         count, start = count + 1, end
-        if start >= len(block):
-            return np.concatenate(parts), broken
+    return np.concatenate(parts), broken
 
 
 def _suspects(array: npt.NDArray[np.uint8], delimiter: int, quotes: Int64s) -> tuple[Int64s, Int64s]:

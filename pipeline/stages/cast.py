@@ -13,20 +13,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.batch import Batch, Findings, Int64s, Mask
-from pipeline.cells import boxes, frames, grammar, table, text
+from pipeline.cells import boxes, frames, grammar, table
 from pipeline.cells.convert import EXPECTED
 from pipeline.cells.decoder import Decoder
 from pipeline.cells.groups import ROWS, constant, grouped
-from pipeline.cells.hits import Hits, clip
+from pipeline.cells.hits import Hits
 from pipeline.cells.leaves import holds, mapped
 from pipeline.cells.reads import Reading, readings
 from pipeline.cells.spread import spread
 from pipeline.cells.table import Report
 from pipeline.errors import SchemaError
 from pipeline.fields import Field, FieldType, Kind
-from pipeline.reasons import Policy, Reason
 from pipeline.schema.model import Schema
-from pipeline.stages.mojibake import CANDIDATE, mojibake
+from pipeline.stages.texts import look
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,13 +56,18 @@ class Cast:
         report = Report(Findings(), self.schema.policy, batch.ids)
         unread = np.zeros(len(batch), bool) if batch.unread is None else batch.unread
         if batch.cells is not None:
-            columns = [self._cells(r, batch, batch.cells, unread, hits, report) for r in self._readings]
+            plain = table.plain(batch.cells, self._readings, batch.decimal)
+            columns = [
+                self._cells(r, batch, batch.cells, unread, hits, report) if quick is None else quick
+                for r, quick in zip(self._readings, plain, strict=True)
+            ]
         elif batch.raw is not None:
             columns = self._json(batch, unread, hits)
         else:
             columns = [self._frame(r, batch.frame, hits, report) for r in self._readings]
             batch = replace(batch, cells=batch.frame)
         frame = pl.DataFrame([self._field(i, columns, report) for i in range(len(self.fields))])
+        frame = look(frame, self.fields, self.schema, report)
         findings = hits.findings()
         findings.extend(report.findings)
         return batch.with_frame(frame), findings
@@ -127,7 +131,7 @@ class Cast:
 
     # ── fields ───────────────────────────────────────────────────────────────────────────────────────────
     def _field(self, index: int, columns: list[pl.Series], report: Report) -> pl.Series:
-        """The column of a field, from the values of its readings, with its texts and dates looked at."""
+        """The column of a field, from the values of its readings, with its dates brought to one form."""
         field_ = self.fields[index]
         parts = [c for c, r in zip(columns, self._readings, strict=True) if r.index == index]
         column = parts[0]
@@ -137,12 +141,6 @@ class Cast:
         dates = (Kind.DATE, Kind.DATETIME)
         if holds(field_.type, dates):
             column = mapped(column, field_.type, dates, _Dates(field_, report))
-        if not field_.name.startswith("@") and holds(field_.type, (Kind.TEXT,)):
-            column = mapped(column, field_.type, (Kind.TEXT,), _Texts(field_.name, self.schema, report))
-        elif field_.type.kind is Kind.WORDS:
-            column = mapped(
-                column, field_.type, (Kind.TEXT,), _Texts(field_.name, self.schema, report, words=True)
-            )
         if column.dtype != (dtype := field_.type.dtype()):
             column = column.cast(dtype)
         return column.alias(field_.name)
@@ -160,50 +158,3 @@ class _Dates:
         at = replace(self.report, ids=self.report.ids[owners])
         at(self.field.wrong, self.field.name, parsed.wrong, texts, EXPECTED[type_.kind])
         return parsed.values
-
-
-@dataclass(frozen=True, slots=True)
-class _Texts:
-    """Looks for NUL, U+FFFD and doubly encoded text, wherever text stands in a field."""
-
-    column: str
-    schema: Schema
-    report: Report
-    words: bool = False  # the layout stage looks for invalid characters in words
-
-    def __call__(self, texts: pl.Series, type_: FieldType, owners: Int64s) -> pl.Series:
-        if not self.words:
-            texts = self._invalid(texts, owners)
-        return self._mojibake(texts, owners)
-
-    def _invalid(self, texts: pl.Series, owners: Int64s) -> pl.Series:
-        import polars as pl
-
-        bad = text.invalid(texts)
-        if not bad.any():
-            return texts
-        shown = pl.Series([text.described(t) if hit else "" for t, hit in zip(texts, bad, strict=True)])
-        reason = Reason.TEXT_INVALID_UNICODE
-        replace(self.report, ids=self.report.ids[owners])(reason, self.column, bad, shown)
-        if self.schema.policy(reason) is Policy.REPAIR:
-            return texts.str.replace_all("\0", "", literal=True)
-        return texts
-
-    def _mojibake(self, texts: pl.Series, owners: Int64s) -> pl.Series:
-        import polars as pl
-
-        suspects = text.suspect(texts)
-        if not suspects.any():
-            return texts
-        suspects = (suspects & texts.str.contains(CANDIDATE)).fill_null(False)
-        places = np.flatnonzero(suspects.to_numpy())
-        proven = {i: pair for i in places.tolist() if (pair := mojibake(texts[i])) is not None}
-        at = np.array(list(proven), np.int64)
-        reason = Reason.MOJIBAKE_SUSPECTED
-        self.report.findings.add(
-            reason, self.schema.policy(reason), self.column, self.report.ids[owners[at]],
-            found=[clip(run) for _, run in proven.values()],
-        )  # fmt: skip
-        if not proven or self.schema.policy(reason) is not Policy.REPAIR:
-            return texts
-        return texts.scatter(pl.Series(at), pl.Series([fixed for fixed, _ in proven.values()]))
