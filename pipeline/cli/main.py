@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import typer
 
-from pipeline.cli import plan, quarantine, reasons, run, schema, verify
+from pipeline.cli import plan, quarantine, reasons, run, schema, train, verify
 from pipeline.errors import CleanroomError
 from pipeline.exits import Exit
 
@@ -31,6 +31,8 @@ app.command("keygen")(verify.keygen_command)
 app.command("sign")(verify.sign_command)
 app.add_typer(schema.app, name="schema")
 app.add_typer(quarantine.app, name="quarantine")
+app.command("train")(train.train_command)
+app.command("preflight")(train.preflight_command)
 app.command("reasons")(reasons.reasons_command)
 
 

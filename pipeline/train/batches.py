@@ -79,7 +79,8 @@ class Step:
 
     def samples(self) -> Int64s:
         """All samples, without fillers."""
-        return self.rows[self.rows != FILLER]
+        real: Int64s = self.rows[self.rows != FILLER]
+        return real
 
 
 class Batches:

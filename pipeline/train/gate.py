@@ -10,14 +10,14 @@ from transformers.trainer_callback import ExportableState, TrainerCallback
 from pipeline.errors import RefusedError
 from pipeline.train.facts import Certified
 from pipeline.train.fault import refuse
-from pipeline.train.preflight import fit, schedule
+from pipeline.train.fit import fit, schedule
 from pipeline.train.proof import assert_certified
 from pipeline.train.target import target_of
 
 LOADERS = ("get_train_dataloader", "get_eval_dataloader", "get_test_dataloader")
 
 
-class CertifiedGate(TrainerCallback, ExportableState):  # type: ignore[misc]
+class CertifiedGate(TrainerCallback, ExportableState):
     """Refuses to train or evaluate on anything but certified rows that fit the model.
 
     As a callback alone it judges the training data before the first step, and evaluation data at its first

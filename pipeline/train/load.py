@@ -63,7 +63,7 @@ def load_certified(
     facts = open_certified(path, split, level=level)
     if expect is not None:
         from pipeline.train.fault import refuse
-        from pipeline.train.preflight import fit
+        from pipeline.train.fit import fit
         from pipeline.train.target import target_of
 
         refuse(fit(facts, target_of(expect)), where=str(facts.clean))

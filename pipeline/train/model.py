@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +82,24 @@ def build(recipe: Recipe, facts: Certified, *, random_weights: bool, device: tor
     model.config.use_cache = False
     model = _adapted(model, recipe)
     if recipe.checkpointing:
-        model.gradient_checkpointing_enable({"use_reentrant": False})
+        # Renamed in transformers 5.24; the old name goes away in version 6.
+        enable = (
+            getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+        )
+        enable({"use_reentrant": False})
     return model if choice.bits else model.to(device)
+
+
+def skeleton(recipe: Recipe, config: Mapping[str, Any]) -> torch.nn.Module:
+    """The model without storage: shapes and dtypes alone."""
+    import transformers
+
+    dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}[recipe.model.weights]
+    with torch.device("meta"):
+        plain = transformers.AutoConfig.for_model(**config)
+        model = getattr(transformers, CLASSES[recipe.task]).from_config(plain, dtype=dtype)
+        adapted: torch.nn.Module = _adapted(model, replace(recipe, model=replace(recipe.model, bits=None)))
+        return adapted
 
 
 def _adapted(model: Any, recipe: Recipe) -> Any:
@@ -91,12 +109,17 @@ def _adapted(model: Any, recipe: Recipe) -> Any:
     import peft
 
     if recipe.model.bits:
-        model = peft.prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
+        model = peft.prepare_model_for_kbit_training(  # type: ignore[no-untyped-call]
+            model, use_gradient_checkpointing=False
+        )
     lora = peft.LoraConfig(
         r=recipe.lora.rank, lora_alpha=int(recipe.lora.alpha), lora_dropout=recipe.lora.dropout,
         target_modules=list(recipe.lora.modules), task_type="CAUSAL_LM" if recipe.task == "causal_lm" else "TOKEN_CLS",
     )  # fmt: skip
-    return peft.get_peft_model(model, lora)
+    with warnings.catch_warnings():
+        # peft 0.21 asks transformers 5.24 for a property by its old name.
+        warnings.simplefilter("ignore", FutureWarning)
+        return peft.get_peft_model(model, lora)
 
 
 def _label_names(recipe: Recipe, facts: Certified) -> Mapping[str, Any]:
@@ -112,7 +135,7 @@ def _label_names(recipe: Recipe, facts: Certified) -> Mapping[str, Any]:
 def _four_bits() -> Any:
     import transformers
 
-    return transformers.BitsAndBytesConfig(
+    return transformers.BitsAndBytesConfig(  # type: ignore[no-untyped-call]
         load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=torch.bfloat16,
     )  # fmt: skip
@@ -126,5 +149,5 @@ def _hub_config(recipe: Recipe) -> dict[str, Any]:
         )
     import transformers
 
-    config, _ = transformers.PreTrainedConfig.get_config_dict(choice.hub, revision=choice.revision)
-    return dict(config)
+    config = transformers.AutoConfig.from_pretrained(str(choice.hub), revision=choice.revision)
+    return {name: value for name, value in config.to_dict().items() if name not in ("id2label", "label2id")}

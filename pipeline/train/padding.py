@@ -77,5 +77,5 @@ def padded(values: Sequence[Values], pad: Pad, width: int, *, pin: bool = False)
 def as_array(value: Any) -> Values:
     """A sample's values from whatever a data set's format gives."""
     if isinstance(value, torch.Tensor):
-        return value.numpy()  # type: ignore[no-any-return]
+        return value.numpy()
     return np.asarray(value)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -56,8 +57,9 @@ def replicated(module: torch.nn.Module, ranks: Ranks) -> torch.nn.Module:
     known = inspect.signature(torch.nn.parallel.DistributedDataParallel).parameters
     quiet = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
     devices = [ranks.device.index] if ranks.device.type == "cuda" else None
+    how: dict[str, Any] = {quiet: False}
     return torch.nn.parallel.DistributedDataParallel(
-        module, device_ids=devices, gradient_as_bucket_view=True, **{quiet: False}
+        module, device_ids=devices, gradient_as_bucket_view=True, **how
     )
 
 

@@ -60,34 +60,34 @@ class Target:
         return str(self.config.get("model_type", ""))
 
 
-def target_of(model: Any, *, num_labels: int | None = None) -> Target:
+def target_of(model: Any, *, changes: Mapping[str, Any] | None = None) -> Target:
     """What a model takes.
 
     Args:
         model: a folder with config.json, a config.json, a config as a mapping, a transformers config, or a model (of
             a model the embedding matrix itself is counted, which a config may misstate after a resize).
-        num_labels: labels the model will be made with, where its config is a base model's.
+        changes: values that take the place of the config's.
 
     Raises:
         RefusedError: there is no config, or it cannot be read.
     """
     if isinstance(model, str | os.PathLike):
-        return _of_folder(Path(model), num_labels)
+        return _of_folder(Path(model), changes or {})
     rows = None
     if callable(getattr(model, "get_input_embeddings", None)):
         rows = _embedding_rows(model)
         model = model.config
     if isinstance(model, Mapping):
-        return _target("config", dict(model), rows, num_labels)
+        return _target("config", {**model, **(changes or {})}, rows)
     if hasattr(model, "to_dict"):
         name = str(getattr(model, "_name_or_path", "") or type(model).__name__)
-        return _target(name, model.to_dict(), rows, len(model.id2label) if num_labels is None else num_labels)
+        return _target(name, {**model.to_dict(), **(changes or {})}, rows, len(model.id2label))
     raise RefusedError(
         "no model to compare with", found=type(model).__name__, expected="a folder, config or model"
     )
 
 
-def _of_folder(path: Path, num_labels: int | None) -> Target:
+def _of_folder(path: Path, changes: Mapping[str, Any]) -> Target:
     file = path / "config.json" if path.is_dir() else path
     try:
         config = json.loads(file.read_text("utf-8"))
@@ -99,14 +99,14 @@ def _of_folder(path: Path, num_labels: int | None) -> Target:
     if not isinstance(config, dict):
         raise RefusedError("the model's config.json is no JSON object", where=str(file))
     tokenizer, template = _tokenizer_digests(file.parent)
-    return _target(str(path), config, None, num_labels, tokenizer, template)
+    return _target(str(path), {**config, **changes}, None, None, tokenizer, template)
 
 
 def _target(
     name: str,
     config: dict[str, Any],
     rows: int | None,
-    num_labels: int | None,
+    num_labels: int | None = None,
     tokenizer: str | None = None,
     template: str | None = None,
 ) -> Target:
@@ -115,7 +115,7 @@ def _target(
     labels = _names(inner)
     model_type = str(inner.get("model_type", ""))
     try:
-        limits = _limits(inner, rows, num_labels if num_labels is not None else len(labels) or None)
+        limits = _limits(inner, rows, (_count(inner) if num_labels is None else num_labels) or None)
     except SchemaError as error:
         raise RefusedError(error.what, where=name, found=error.found, expected=error.expected) from None
     dtype = inner.get("dtype") or inner.get("torch_dtype") or ""
@@ -141,12 +141,18 @@ def _limits(config: dict[str, Any], rows: int | None, num_labels: int | None) ->
 
 
 def _names(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Label names, empty for the two placeholders that every config has."""
+    """Label names, empty where they are the placeholders that transformers makes."""
     names = config.get("id2label")
     if not isinstance(names, Mapping) or not names:
         return ()
     ordered = [str(name) for _, name in sorted(names.items(), key=lambda item: int(item[0]))]
-    return () if ordered == ["LABEL_0", "LABEL_1"] else tuple(ordered)
+    return () if ordered == [f"LABEL_{i}" for i in range(len(ordered))] else tuple(ordered)
+
+
+def _count(config: Mapping[str, Any]) -> int | None:
+    """Labels of a model in a folder; a base model's two placeholders stand for none."""
+    names = config.get("id2label") or ()
+    return len(names) if _names(config) or len(names) != 2 else None
 
 
 def _embedding_rows(model: Any) -> int | None:

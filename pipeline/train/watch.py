@@ -57,7 +57,7 @@ class Watch:
         if both.is_cuda:
             place = torch.empty(2, pin_memory=True)
             place.copy_(both, non_blocking=True)
-            event = torch.cuda.Event()
+            event = torch.cuda.Event()  # type: ignore[no-untyped-call]
             event.record()
             both = place
         self._pending.append((step, both, event, samples))

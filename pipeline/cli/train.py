@@ -1,0 +1,144 @@
+"""``train`` and ``preflight``: certified shards onto the GPU, or every reason why not."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from pipeline.train.facts import Certified
+    from pipeline.train.preflight import Preflight
+    from pipeline.train.recipe import Recipe
+
+
+class Device(StrEnum):
+    """What a job computes on."""
+
+    CUDA = "cuda"
+    CPU = "cpu"
+
+
+CLEAN = Annotated[Path, typer.Argument(help="Output folder of a run.", show_default=False)]
+RECIPE = Annotated[str, typer.Option(help="A packaged recipe by name, or a .yaml file.")]
+MODEL = Annotated[Path | None, typer.Option(help="Folder of the model, instead of the recipe's.")]
+SPLIT = Annotated[str | None, typer.Option(help="Data set in the folder, where there is more than one.")]
+SET = Annotated[list[str] | None, typer.Option("--set", help="Change a recipe's value: run.steps=100.")]
+DEVICE = Annotated[Device, typer.Option(help="cpu is for tests.")]
+
+
+def train_command(
+    clean: CLEAN,
+    recipe: RECIPE,
+    model: MODEL = None,
+    split: SPLIT = None,
+    out: Annotated[Path, typer.Option(help="Folder for checkpoints, metrics and plots.")] = Path("trained"),
+    from_config: Annotated[bool, typer.Option("--from-config", help="Start from random weights.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
+    dump_batches: Annotated[
+        bool, typer.Option("--dump-batches", help="Keep the last samples of each rank, for `explain`.")
+    ] = False,
+    device: DEVICE = Device.CUDA,
+    change: SET = None,
+) -> None:
+    """Train a model on certified shards: refused before CUDA starts unless everything fits.
+
+    On several GPUs: torchrun --nproc-per-node 8 -m pipeline train CLEAN --recipe llama-lora --model DIR
+    """
+    from pipeline.train.fault import refuse
+    from pipeline.train.preflight import preflight
+    from pipeline.train.ranks import world_size
+    from pipeline.train.train import Job, check_world, train
+
+    facts, chosen = _resolved(clean, split, recipe, model, change)
+    world = world_size()
+    check_world(chosen, world)
+    found = preflight(facts, chosen, world=world, device=device.value)
+    refuse(found.faults, where=str(facts.clean))
+    for fault in found.faults:
+        typer.echo(f"note: {fault}", err=True)
+    typer.echo(
+        f"root {facts.root[:20]}  {facts.name}  {facts.rows} samples  {found.parameters.trained:,} trained"
+    )
+    done = train(Job(facts, chosen, out, device.value, from_config, resume, dump_batches))
+    typer.echo(f"{done.steps} steps; last checkpoint {done.checkpoint}")
+
+
+def preflight_command(
+    clean: CLEAN,
+    model: MODEL = None,
+    recipe: RECIPE = "",
+    split: SPLIT = None,
+    world: Annotated[int, typer.Option(min=1, help="Number of GPUs.")] = 1,
+    device: DEVICE = Device.CUDA,
+    change: SET = None,
+) -> None:
+    """Compare data, model, recipe, machine and memory; nothing is loaded. Exit 6 when the job would be refused."""
+    from pipeline.train.fault import refuse
+    from pipeline.train.preflight import preflight
+
+    facts, chosen = _resolved(clean, split, recipe, model, change)
+    found = preflight(facts, chosen, world=world, device=device.value)
+    _show(facts, chosen, found)
+    refuse(found.faults, where=str(facts.clean))
+
+
+def _resolved(
+    clean: Path, split: str | None, recipe: str, model: Path | None, change: list[str] | None
+) -> tuple[Certified, Recipe]:
+    """The data set, and the recipe with what the command line changes in it."""
+    import yaml
+
+    from pipeline.errors import SchemaError
+    from pipeline.train.load import open_certified
+    from pipeline.train.recipe import load_recipe
+
+    facts = open_certified(clean, split)
+    changes: dict[str, Any] = {}
+    for item in change or ():
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise SchemaError("--set takes key=value", found=item[:60], expected="e.g. run.steps=100")
+        changes[key] = yaml.safe_load(value)
+    if model is not None:
+        changes |= {"model.path": str(model), "model.hub": None}
+    return facts, load_recipe(recipe or _default_recipe(facts), changes)
+
+
+def _default_recipe(facts: Certified) -> str:
+    """The packaged recipe for a kind of data set."""
+    if facts.kind == "layout":
+        return "layoutlmv3" if facts.limits.get("family") == "layoutlmv3" else "lilt"
+    return "llama-lora"
+
+
+def _show(facts: Certified, recipe: Recipe, found: Preflight) -> None:
+    from pipeline.train.fault import Weight
+
+    gib = 2**30
+    needed = found.needed
+    typer.echo(
+        f"data     {facts.name}  {facts.rows} samples  longest {facts.number('input_ids', 'longest')} tokens"
+    )
+    typer.echo(f"root     {facts.root}")
+    typer.echo(f"model    {recipe.model.path or recipe.model.hub or recipe.model.config.get('model_type')}  "
+               f"{found.parameters.total:,} parameters, {found.parameters.trained:,} trained")  # fmt: skip
+    typer.echo(
+        f"memory   about {needed.total / gib:.2f} GiB: weights {needed.weights / gib:.2f}, gradients "
+        f"{needed.gradients / gib:.2f}, optimizer {needed.optimizer / gib:.2f}, activations "
+        f"{needed.activations / gib:.2f}, logits {needed.logits / gib:.2f}"
+    )
+    for card in found.cards:
+        typer.echo(
+            f"card     {card.name}  {card.memory / gib:.0f} GiB  compute {card.capability[0]}.{card.capability[1]}"
+        )
+    if found.largest is not None:
+        typer.echo(
+            f"batch    the card holds up to {found.largest} tokens a micro-batch (recipe: {recipe.batch.tokens})"
+        )
+    for fault in found.faults:
+        typer.echo(f"{'REFUSED ' if fault.weight is Weight.REFUSE else 'note    '} {fault}")
+    if not found.faults:
+        typer.echo("ready    nothing speaks against it")

@@ -1,0 +1,143 @@
+"""The machine: whether this torch, this driver, this card and these libraries go together. Nothing is put on a card."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pipeline.train.fault import Fault, Weight
+
+LEAST = {"torch": "2.4", "transformers": "4.57", "accelerate": "1.0", "peft": "0.17", "pyarrow": "15"}
+"""Oldest versions this program is written for."""
+TOGETHER = (
+    "torch", "transformers", "accelerate", "peft", "trl", "bitsandbytes", "datasets", "tokenizers", "safetensors",
+    "huggingface-hub", "numpy", "pyarrow",
+)  # fmt: skip
+"""Libraries whose stated requirements on one another are compared with what is installed."""
+INSTALL = "install a torch built for this driver (https://pytorch.org/get-started)"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One GPU, as torch sees it.
+
+    Attributes:
+        name: e.g. "NVIDIA H200".
+        capability: compute capability, major and minor.
+        memory: bytes.
+        bf16: whether bfloat16 is computed natively, not emulated.
+    """
+
+    name: str
+    capability: tuple[int, int]
+    memory: int
+    bf16: bool
+
+
+def cards() -> list[Card]:
+    """The GPUs of this machine; none where torch cannot use one."""
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if not torch.cuda.is_available():
+            return []
+    found = []
+    for index in range(torch.cuda.device_count()):
+        facts = torch.cuda.get_device_properties(index)
+        capability = (facts.major, facts.minor)
+        # Native bfloat16 came with compute capability 8.0; torch says "supported" of emulation as well.
+        found.append(Card(facts.name, capability, int(facts.total_memory), capability >= (8, 0)))
+    return found
+
+
+def machine(*, bf16: bool, local_world: int = 1) -> Iterator[Fault]:
+    """What is wrong with torch, driver and cards.
+
+    Args:
+        bf16: whether training computes in bfloat16.
+        local_world: processes on this machine.
+    """
+    import torch
+
+    if torch.version.cuda is None and torch.version.hip is None:
+        yield Fault(
+            "cuda", "this torch is built without CUDA", f"torch {torch.__version__}", "a CUDA build", INSTALL
+        )
+        return
+    if not (found := cards()):
+        yield Fault(
+            "cuda", "torch finds no usable card", _why(), f"a driver for CUDA {torch.version.cuda}", INSTALL
+        )
+        return
+    if len(found) < local_world:
+        yield Fault("cuda", "more processes than cards", f"{len(found)} cards", f"{local_world} processes",
+                    "lower `--nproc-per-node`")  # fmt: skip
+    built = torch.cuda.get_arch_list()
+    for card in {card.capability: card for card in found}.values():
+        if not runs_on(card.capability, built):
+            yield Fault(
+                "cuda", f"this torch has no code for {card.name}", f"compute capability {card.capability[0]}."
+                f"{card.capability[1]}", " ".join(built), INSTALL,
+            )  # fmt: skip
+        if bf16 and not card.bf16:
+            yield Fault("bf16", f"{card.name} computes bfloat16 by emulation only", "precision: bf16",
+                        "precision: fp32", "set `precision: fp32` in the recipe")  # fmt: skip
+
+
+def runs_on(capability: tuple[int, int], built: list[str]) -> bool:
+    """Whether a build has code for a card: binary of the same major version and no newer minor one, or PTX that is no
+    newer (CUDA C++ Programming Guide, "Application Compatibility")."""
+    major, minor = capability
+    for name in built:
+        kind, _, digits = name.partition("_")
+        digits = digits.rstrip("af")
+        theirs = (int(digits[:-1]), int(digits[-1]))
+        if kind == "sm" and theirs[0] == major and theirs[1] <= minor:
+            return True
+        if kind == "compute" and theirs <= (major, minor):
+            return True
+    return False
+
+
+def libraries() -> Iterator[Fault]:
+    """Versions that are too old, or that do not go together by what the libraries say of one another."""
+    from packaging.requirements import Requirement
+    from packaging.version import Version
+
+    installed = {name: version for name in TOGETHER if (version := _version(name)) is not None}
+    for name, least in LEAST.items():
+        if name in installed and Version(installed[name]) < Version(least):
+            yield Fault("versions", f"{name} is too old", installed[name], f"at least {least}",
+                        f"pip install -U {name}")  # fmt: skip
+    for name in installed:
+        for line in importlib.metadata.requires(name) or ():
+            need = Requirement(line)
+            theirs = installed.get(need.name.lower().replace("_", "-"))
+            if theirs is None or (need.marker is not None and not need.marker.evaluate({"extra": ""})):
+                continue
+            if not need.specifier.contains(theirs, prereleases=True):
+                yield Fault("versions", f"{name} {installed[name]} does not go with {need.name} {theirs}", theirs,
+                            str(need.specifier), f"pip install '{need.name}{need.specifier}'", Weight.WARN)  # fmt: skip
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _why() -> str:
+    """What torch says about why there is no card."""
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            torch.cuda.init()  # type: ignore[no-untyped-call]
+        except (RuntimeError, AssertionError) as error:
+            return str(error).splitlines()[0][:160]
+    return "no device"
