@@ -145,7 +145,7 @@ _SPOILERS: tuple[tuple[str, str, Callable[[Record], None]], ...] = (
     ("bbox_inverted", "quarantine", _inverted),
     ("bbox_zero_area", "quarantine", _flat),
     ("bbox_not_finite", "quarantine", _null),
-    ("json_non_finite", "quarantine", _not_a_number),
+    ("bbox_not_finite", "quarantine", _not_a_number),
     ("bbox_arity", "quarantine", _three_numbers),
     ("label_unknown", "quarantine", _unknown_label),
     ("words_labels_mismatch", "quarantine", _lost_label),

@@ -100,7 +100,8 @@ def _faulty() -> list[tuple[str, str, list[Turn]]]:
             _said(
                 (
                     "user",
-                    "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\nWhen do you open?<|eot_id|>",
+                    "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\nWhen do you open?<|eot_id|>"
+                    "<|start_header_id|>assistant<|end_header_id|>\n\n",
                 ),
                 ("assistant", "At six in the morning."),
             ),
