@@ -2,11 +2,13 @@
 
 The child runs one task (``module:function``, see ``sandboxed.py``) on one request and answers in frames: a JSON
 object, or the bytes of an Arrow IPC stream. Frames are read as they come, so neither side holds them all. The
-child's time counts while this process waits for it, not while it waits for this process.
+child's time counts while this process waits for it, not while it waits for this process. A child that ended its task
+well serves the next one: starting one takes longer than reading a small file.
 """
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import json
 import os
@@ -15,20 +17,21 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pipeline
 from pipeline.reasons import Reason
 from pipeline.sources.fault import FileFault, fault
 
 _BOOT = (
-    "import sys,json;r=json.loads(sys.stdin.buffer.readline());sys.path[:]=r['path'];"
-    "from pipeline.sources.sandboxed import main;main(r)"
+    "import sys,json;sys.path[:]=json.loads(sys.stdin.buffer.readline());"
+    "from pipeline.sources.sandboxed import main;main()"
 )
 _ENVIRONMENT = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",  # others reserve address space far beyond what they use
@@ -43,6 +46,8 @@ _ENVIRONMENT = {
 PIPE_BYTES = 2**20
 FRAME_BYTES = 2**31
 """Longest frame that is believed."""
+KEPT_MB = 512
+"""A child that has held more memory than this is not kept for another task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,78 +74,111 @@ def run(task: str, request: Mapping[str, Any], limits: Limits, source: str) -> I
     Raises:
         FileFault: the task says so, or needs more time or memory than the limits, or dies.
     """
-    with _child(task, request, limits) as (process, errors):
-        frames = _Frames(process, limits.seconds, source)
-        while (frame := frames.next()) is not None:
+    order = {"task": task, "seconds": limits.seconds, "memory_mb": limits.memory_mb, "request": dict(request)}
+    child, frame = _begun(order, limits, source)
+    good = False
+    try:
+        while frame is not None:
             if isinstance(frame, dict) and "fault" in frame:
                 raise _told(frame["fault"], source, limits)
             if isinstance(frame, dict) and "done" in frame:
+                good = frame["done"] < KEPT_MB
                 return
             yield frame
-        raise _death(process, errors, limits, source)
+            frame = child.next()
+        raise child.death(limits, source)
+    finally:
+        if good:
+            _keep(child)
+        else:
+            child.end()
 
 
-@contextmanager
-def _child(
-    task: str, request: Mapping[str, Any], limits: Limits
-) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
-    """The running child; it is gone when the block is left, however it is left."""
-    order = {
-        "path": _path(),
-        "parent": os.getpid(),
-        "task": task,
-        "seconds": limits.seconds,
-        "memory_mb": limits.memory_mb,
-        "request": dict(request),
-    }
-    command = [sys.executable, "-I", "-S", "-c", _BOOT]
-    environment = {k: v for k, v in os.environ.items() if k in ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "TZ")}
-    with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(
-            command,
+def _begun(order: Mapping[str, Any], limits: Limits, source: str) -> tuple[_Child, Frame | None]:
+    """A child at work, and its first frame. One that died while it was idle is replaced."""
+    kept, _mine.child = getattr(_mine, "child", None), None
+    if kept is not None and kept.owner == os.getpid():
+        frame = _first(kept, order, limits, source)
+        if frame is not None:
+            return kept, frame
+        kept.end()
+    child = _Child()
+    return child, _first(child, order, limits, source)
+
+
+def _first(child: _Child, order: Mapping[str, Any], limits: Limits, source: str) -> Frame | None:
+    try:
+        return child.next() if child.ask(order, limits, source) else None
+    except BaseException:
+        child.end()
+        raise
+
+
+_mine = threading.local()  # Linux ends a child with the thread that started it: each thread has its own
+
+
+def _keep(child: _Child) -> None:
+    if getattr(_mine, "child", None) is None:
+        _mine.child = child
+    else:
+        child.end()
+
+
+@atexit.register
+def release() -> None:
+    """End the idle child of this thread."""
+    child, _mine.child = getattr(_mine, "child", None), None
+    if child is not None:
+        child.end()
+
+
+class _Child:
+    """A child process, its frames, and the clock of its task."""
+
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        environment = {
+            k: v for k, v in os.environ.items() if k in ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "TZ")
+        }
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _BOOT],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=errors,
+            stderr=self._errors,
             env=environment | _ENVIRONMENT,
         )
-        assert process.stdin is not None and process.stdout is not None  # noqa: S101
-        try:
-            try:
-                process.stdin.write(json.dumps(order).encode() + b"\n")
-                process.stdin.close()
-            except BrokenPipeError:
-                pass  # it died at once: the reading end says so
-            yield process, errors
-        finally:
-            process.kill()
-            process.stdout.close()
-            process.wait()
-
-
-def _path() -> list[str]:
-    """Where the child looks for modules: exactly where this process does, without running ``site`` again."""
-    root = str(Path(pipeline.__file__).resolve().parent.parent)
-    return list(dict.fromkeys([*(str(Path(entry).absolute()) for entry in sys.path), root]))
-
-
-class _Frames:
-    """Frames from the child's output, each one byte of kind, eight of length, and the content."""
-
-    def __init__(self, process: subprocess.Popen[bytes], seconds: int, source: str) -> None:
-        assert process.stdout is not None  # noqa: S101
-        self._pipe = process.stdout.fileno()
+        assert self._process.stdin is not None and self._process.stdout is not None  # noqa: S101
+        self._order = self._process.stdin
+        self._answer = self._process.stdout
         if hasattr(fcntl, "F_SETPIPE_SZ"):
             with suppress(OSError):  # a limit of the system; it only costs more system calls
-                fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        self._left = float(seconds)
-        self._limit = seconds
-        self._source = source
+                fcntl.fcntl(self._answer, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         # poll, not select: a file descriptor may be above select's limit.
         self._poll = select.poll()
-        self._poll.register(self._pipe, select.POLLIN | select.POLLHUP)
+        self._poll.register(self._answer, select.POLLIN | select.POLLHUP)
+        self._left = 0.0
+        self._limits, self._source = Limits(0, 0), ""
+        self._write(_path())
+
+    def ask(self, order: Mapping[str, Any], limits: Limits, source: str) -> bool:
+        """Give it a task; false where it is dead."""
+        self._left, self._limits, self._source = float(limits.seconds), limits, source
+        return self._write({**order, "parent": self.owner})
+
+    def _write(self, line: Any) -> bool:
+        try:
+            self._order.write(json.dumps(line).encode() + b"\n")
+            self._order.flush()
+        except BrokenPipeError:
+            return False  # the reading end says why
+        return True
 
     def next(self) -> Frame | None:
-        """The next frame; None when the child has closed its output, even in the middle of a frame."""
+        """The next frame; None when the child has closed its output, even in the middle of a frame.
+
+        Raises ``FileFault`` when its time is up.
+        """
         head = self._read(9)
         if head is None:
             return None
@@ -148,29 +186,64 @@ class _Frames:
         if size > FRAME_BYTES or kind not in (b"J", b"A"):
             return None
         body = self._read(size)
-        if body is None:
-            return None
-        if kind == b"A":
+        if body is None or kind == b"A":
             return body
         content: dict[str, Any] = json.loads(bytes(body))
         return content
 
     def _read(self, size: int) -> memoryview | None:
-        data = bytearray(size)
-        view, at = memoryview(data), 0
+        view, at = memoryview(bytearray(size)), 0
         while at < size:
             started = time.monotonic()
             ready = self._poll.poll(max(self._left, 0) * 1000)
             self._left -= time.monotonic() - started
             if not ready:
-                raise fault(
-                    Reason.FILE_LIMIT, self._source, f"more than {self._limit} s to read", f"{self._limit} s"
-                )
-            got = os.readv(self._pipe, [view[at:]])
+                seconds = self._limits.seconds
+                raise fault(Reason.FILE_LIMIT, self._source, f"more than {seconds} s to read", f"{seconds} s")
+            got = os.readv(self._answer.fileno(), [view[at:]])
             if got == 0:
                 return None
             at += got
         return view
+
+    def death(self, limits: Limits, source: str) -> FileFault:
+        """What a child died of that could not say it.
+
+        Raises ``RuntimeError`` where it did not come as far as the file.
+        """
+        self._process.kill()  # it may be alive, and have sent nonsense
+        code = self._process.wait()
+        self._errors.seek(0)
+        said = self._errors.read(2**16)
+        if code == 1:
+            raise RuntimeError(f"the reader process did not start: {said.decode(errors='replace')[-2000:]}")
+        if b"memory allocation of" in said or code == -signal.SIGKILL:
+            return _memory(source, limits)
+        if code == -signal.SIGXCPU:
+            found = f"more than {limits.seconds} s to read"
+            return fault(Reason.FILE_LIMIT, source, found, f"{limits.seconds} s")
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        return fault(Reason.FILE_UNREADABLE, source, f"the parser crashed ({how})", "a sound file")
+
+    def end(self) -> None:
+        """End it, whatever it is doing."""
+        if self.owner == os.getpid():  # not a copy in a forked process
+            self._process.kill()
+            self._process.wait()
+        with suppress(BrokenPipeError):
+            self._order.close()
+        self._answer.close()
+        self._errors.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_answer") and not self._answer.closed:
+            self.end()
+
+
+def _path() -> list[str]:
+    """Where the child looks for modules: exactly where this process does, without running ``site`` again."""
+    root = str(Path(pipeline.__file__).resolve().parent.parent)
+    return list(dict.fromkeys([*(str(Path(entry).absolute()) for entry in sys.path), root]))
 
 
 def _told(told: Mapping[str, str], source: str, limits: Limits) -> FileFault:
@@ -180,24 +253,6 @@ def _told(told: Mapping[str, str], source: str, limits: Limits) -> FileFault:
     return fault(Reason.of(told["reason"]), source, told["found"], told["expected"])
 
 
-def _death(process: subprocess.Popen[bytes], errors: IO[bytes], limits: Limits, source: str) -> FileFault:
-    """What a child died of that could not say it."""
-    code = process.wait(timeout=10)
-    errors.seek(0)
-    said = errors.read(2**16)
-    if code == 1:  # it did not come as far as the file: no fault of the file
-        raise RuntimeError(f"the reader process did not start: {said.decode(errors='replace')[-2000:]}")
-    if b"memory allocation of" in said or code == -signal.SIGKILL:
-        return _memory(source, limits)
-    if code == -signal.SIGXCPU:
-        return fault(
-            Reason.FILE_LIMIT, source, f"more than {limits.seconds} s to read", f"{limits.seconds} s"
-        )
-    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    return fault(Reason.FILE_UNREADABLE, source, f"the parser crashed ({how})", "a sound file")
-
-
 def _memory(source: str, limits: Limits) -> FileFault:
-    return fault(
-        Reason.FILE_LIMIT, source, f"more than {limits.memory_mb} MB to read", f"{limits.memory_mb} MB"
-    )
+    found = f"more than {limits.memory_mb} MB to read"
+    return fault(Reason.FILE_LIMIT, source, found, f"{limits.memory_mb} MB")

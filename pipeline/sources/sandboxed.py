@@ -37,21 +37,33 @@ Answer = Mapping[str, Any] | bytes | memoryview
 Task = Callable[[Mapping[str, Any]], Iterator[Answer]]
 
 
-def main(order: Mapping[str, Any]) -> None:
-    """Run the ordered task; never returns."""
+def main() -> None:
+    """Run the tasks that are ordered, one a line of the standard input, until one fails; never returns."""
     output = os.dup(1)
     os.dup2(2, 1)  # whatever a parser prints must not end up between the frames
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    _die_with(order["parent"])
-    code = 0
-    module, name = order["task"].split(":")
-    task: Task = getattr(import_module(module), name)
+    sys.meta_path.insert(0, _WithoutPandas())
+    bare = 0
+    for line in sys.stdin.buffer:
+        order = json.loads(line)
+        _die_with(order["parent"])
+        module, name = order["task"].split(":")
+        task: Task = getattr(import_module(module), name)
+        bare = bare or _address_space()
+        if not _served(task, order, bare, output):
+            break
+    os._exit(0)
+
+
+def _served(task: Task, order: Mapping[str, Any], bare: int, output: int) -> bool:
+    """Run one task; whether another may follow."""
     try:
-        _limit(order["seconds"], order["memory_mb"])
+        _limit(order["seconds"], bare + order["memory_mb"] * 2**20)
         for answer in task(order["request"]):
             _send(output, answer)
-        _send(output, {"done": True})
+        _send(output, {"done": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024})
+        return True
     except TaskFault as fault:
         _fault(output, fault.reason, fault.found, fault.expected)
     except MemoryError:
@@ -59,8 +71,16 @@ def main(order: Mapping[str, Any]) -> None:
     except BaseException as error:  # a panic of a Rust parser is no Exception
         name = "panic" if "Panic" in type(error).__name__ else type(error).__name__
         _fault(output, "file_unreadable", f"the parser failed ({name})", "a sound file")
-        code = 1
-    os._exit(code)
+    return False
+
+
+class _WithoutPandas:
+    """Lets the import of pandas fail: pyarrow would load it, where it is installed, for nothing that a task needs."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
 
 
 def _send(output: int, answer: Answer) -> None:
@@ -81,15 +101,17 @@ def _fault(output: int, reason: str, found: str, expected: str) -> None:
     _send(output, {"fault": {"reason": reason, "found": found, "expected": expected}})
 
 
-def _limit(seconds: int, memory_mb: int) -> None:
+def _limit(seconds: int, memory: int) -> None:
     """Limit what this process may take from here on. The parent's clock rules; these hold when it is gone."""
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    wanted = seconds + 5
-    resource.setrlimit(resource.RLIMIT_CPU, (wanted if hard < 0 else min(wanted, hard), hard))
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    wanted = _address_space() + memory_mb * 2**20
-    resource.setrlimit(resource.RLIMIT_AS, (wanted if hard < 0 else min(wanted, hard), hard))
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    _lower(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + seconds + 5)
+    _lower(resource.RLIMIT_AS, memory)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _lower(kind: int, wanted: int) -> None:
+    _, hard = resource.getrlimit(kind)
+    resource.setrlimit(kind, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
 
 
 def _address_space() -> int:
