@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pipeline.certificate.statement import Statement
-from pipeline.reasons import Policy, Reason
-from pipeline.report.terminal import dataset_tokens
+from pipeline.reasons import Reason
+from pipeline.report.counted import dataset_tokens, findings_of
 from pipeline.shards.durable import storage_errors, write_atomic
 from pipeline.sources.fault import FileNote
 
@@ -26,7 +26,7 @@ def render(statement: Statement, notes: Sequence[FileNote]) -> str:
         root=statement.root,
         tiles=_tiles(totals),
         schemas=[_schema(name, accounts, predicate) for name, accounts in predicate["quarantine"].items()],
-        findings=_findings(totals),
+        findings=_findings(predicate),
         lengths=[
             (name, _lengths(d["lengths"]))
             for name, d in sorted(predicate["datasets"].items())
@@ -73,13 +73,8 @@ def _schema(name: str, accounts: dict[str, Any], predicate: Any) -> dict[str, st
     }
 
 
-def _findings(totals: dict[str, Any]) -> list[dict[str, Any]]:
-    kinds = ((Policy.QUARANTINE, "reasons"), (Policy.REPAIR, "repairs"), (Policy.FLAG, "flags"))
-    rows = [
-        (policy, slug, count)
-        for policy, key in kinds
-        for slug, count in sorted(totals[key].items(), key=lambda item: (-item[1], item[0]))
-    ]
+def _findings(predicate: Mapping[str, Any]) -> list[dict[str, Any]]:
+    rows = findings_of(predicate)
     most = max((count for _, _, count in rows), default=1)
     return [
         {

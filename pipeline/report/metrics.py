@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.certificate.statement import Statement
-from pipeline.report.terminal import dataset_tokens
+from pipeline.report.counted import dataset_tokens, findings_of
 from pipeline.shards.durable import storage_errors, write_atomic
 
 
@@ -33,12 +33,7 @@ def write(path: Path, statement: Statement) -> None:
 
 def write_plots(folder: Path, statement: Statement) -> None:
     """Write ``reasons.csv`` (reason, policy, records) and ``lengths.csv`` (dataset, tokens, samples)."""
-    totals = statement.predicate["totals"]
-    reasons = [
-        (slug, policy, count)
-        for policy, key in (("quarantine", "reasons"), ("repair", "repairs"), ("flag", "flags"))
-        for slug, count in sorted(totals[key].items(), key=lambda item: (-item[1], item[0]))
-    ]
+    reasons = [(slug, policy.value, count) for policy, slug, count in findings_of(statement.predicate)]
     lengths = [
         (name, bucket, count)
         for name, facts in sorted(statement.datasets.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,6 +14,7 @@ from rich.table import Table
 from pipeline.certificate.receipt import Receipt
 from pipeline.exits import Exit
 from pipeline.reasons import Policy, Reason
+from pipeline.report.counted import dataset_tokens, findings_of
 from pipeline.report.watch import Watch
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def print_summary(console: Console, options: Options, summary: Summary) -> None:
             f"{sum(accounts['dropped'].values()):,}", f"{samples:,}", f"{sum(map(dataset_tokens, mine.values())):,}",
         )  # fmt: skip
     console.print(table)
-    _print_reasons_found(console, summary.totals)
+    _print_findings(console, predicate)
     for note in (*summary.notes, *summary.faults):
         style = STYLE[note.reason.facts.default]
         console.print(
@@ -99,24 +100,16 @@ def print_summary(console: Console, options: Options, summary: Summary) -> None:
         console.print(f"look at the quarantine: python -m pipeline quarantine show {where}", highlight=False)
 
 
-def _print_reasons_found(console: Console, totals: dict[str, Any]) -> None:
+def _print_findings(console: Console, predicate: Mapping[str, Any]) -> None:
     table = Table(title="Findings, in records", title_justify="left")
     table.add_column("finding")
     table.add_column("records", justify="right")
     table.add_column("became")
-    table.add_column("what it does")
-    for policy, key in ((Policy.QUARANTINE, "reasons"), (Policy.REPAIR, "repairs"), (Policy.FLAG, "flags")):
-        for slug, count in sorted(totals[key].items(), key=lambda item: (-item[1], item[0])):
-            facts = Reason.of(slug).facts
-            table.add_row(slug, f"{count:,}", f"[{STYLE[policy]}]{policy.value}[/]", facts.title)
+    table.add_column("in words")
+    for policy, slug, count in findings_of(predicate):
+        table.add_row(slug, f"{count:,}", f"[{STYLE[policy]}]{policy.value}[/]", Reason.of(slug).facts.title)
     if table.row_count:
         console.print(table)
-
-
-def dataset_tokens(facts: dict[str, Any]) -> int:
-    """Tokens of a data set, from its certificate."""
-    values = facts["statistics"].get("input_ids[]", {})
-    return int(values.get("count", 0))
 
 
 def _tokens(receipt: Receipt) -> int:
