@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from pipeline.errors import TokenizerError
 from pipeline.models.template import ChatTemplate, TemplateRefusal, TimeDependence
 
 CHAT = [{"role": "user", "content": " Hi <b>&</b> "}, {"role": "assistant", "content": "Hello é 日本"}]
+
+SPECIALS = {"bos_token": "<B>", "eos_token": "<E>"}
 
 
 def template(source: str, **settings: Any) -> ChatTemplate:
@@ -83,10 +86,8 @@ def test_a_template_that_would_eat_the_machine_is_refused(source: str) -> None:
     ],
 )
 def test_the_sandbox_holds(source: str) -> None:
-    try:
+    with contextlib.suppress(TemplateRefusal):
         assert template(source).render(CHAT).text == ""
-    except TemplateRefusal:
-        pass
 
 
 def test_a_template_that_does_not_compile_is_one_error_with_its_line() -> None:
@@ -118,7 +119,7 @@ def test_renderings_and_marks_are_those_of_transformers(shared: Path) -> None:
                 assert "strftime_now" in source
                 continue
             text, spans = reference._render_with_assistant_indices(
-                compiled, messages, None, None, False, bos_token="<B>", eos_token="<E>"
+                compiled, messages, None, None, False, **SPECIALS
             )
             assert (rendering.text, list(rendering.spans)) == (text, spans)
             compared += 1

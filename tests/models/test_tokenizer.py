@@ -129,7 +129,7 @@ def test_the_memory_of_words_starts_anew_when_it_is_full(monkeypatch: pytest.Mon
 
 
 def test_tokens_that_only_the_configuration_names_are_added(copy: Path, llama: Tokenizer) -> None:
-    config(copy, pad_token="<|my_pad|>")
+    config(copy, pad_token="<|my_pad|>")  # noqa: S106
     changed = Tokenizer(read_folder(copy, "copy"))
     assert (changed.size, changed.pad_id) == (llama.size + 1, llama.size)
 
@@ -179,7 +179,7 @@ def test_more_control_tokens_on_demand(copy: Path) -> None:
     for token in state["added_tokens"]:
         token["special"] = token["content"] != "<|eot_id|>"
     path.write_text(json.dumps(state))
-    config(copy, eos_token="<|end_of_text|>")
+    config(copy, eos_token="<|end_of_text|>")  # noqa: S106
     weak = Tokenizer(read_folder(copy, "copy"))
     strong = weak.altered(control=["<|eot_id|>"])
     assert weak.encode(["<|eot_id|>"])[0].tolist() == [weak.id_of("<|eot_id|>")]

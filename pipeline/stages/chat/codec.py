@@ -82,13 +82,20 @@ class Codec:
         return self._copies
 
     def encode(
-        self, turns: Turns, trained: Mask, tools: Sequence[Any] | None = None, audited: Int64s | None = None
+        self,
+        turns: Turns,
+        trained: Mask,
+        tools: Sequence[Any] | None = None,
+        audited: Int64s | None = None,
+        *,
+        whole: bool = False,
     ) -> Encoded:
         """Encode conversations.
 
         Args:
             turns: the conversations; their contents have been judged.
-            trained: bool [turns], assistant turns that are learned.
+            trained: bool [turns], turns that are learned.
+            whole: whether all of a trained turn is learned, its header too; else what an assistant says.
             tools: tool definitions of each conversation, None where it has none.
             audited: conversations that are rendered and tokenized by the reference as well.
         """
@@ -117,10 +124,11 @@ class Codec:
         assembly.close()
         done = assemble(assembly, self.constants, self._pieces, n, len(turns.roles) * MARKS)
         marks = done.marks.reshape(-1, MARKS)
-        learned = _learned(turns, trained, done.lengths, marks)
+        spans = _whole_turns(turns, marks) if whole else marks[:, [FIRST, PAST]]
+        learned = _learned(turns, trained, done.lengths, spans)
         encoded = Encoded(done.ids, done.lengths, learned, marks, done.plain, problems)
         self._prove(encoded, turns, trained)
-        if audited is not None and len(audited):
+        if audited is not None and len(audited) and not whole:
             audit(self.template, self.tokenizer, self.control, writer, encoded, trained, tools, audited)
         return encoded
 
@@ -244,13 +252,20 @@ def places_of(bones: Skeleton) -> tuple[list[tuple[Place, Side]], list[int]]:
     return places, targets
 
 
-def _learned(turns: Turns, trained: Mask, lengths: Int64s, marks: Int64s) -> Mask:
-    """bool [tokens]: the spans of the trained turns."""
+def _whole_turns(turns: Turns, marks: Int64s) -> Int64s:
+    """First and past the last token of each turn, int64 [turns, 2]; -1 where it has no tokens."""
+    spans = np.stack([np.roll(marks[:, END], 1), marks[:, END]], axis=1)
+    spans[turns.starts[turns.counts > 0], 0] = 0
+    return np.where(marks[:, [END]] >= 0, spans, -1)
+
+
+def _learned(turns: Turns, trained: Mask, lengths: Int64s, spans: Int64s) -> Mask:
+    """bool [tokens]: the spans (int64 [turns, 2]) of the trained turns."""
     change = np.zeros(int(lengths.sum()) + 1, np.int64)
-    answers = np.flatnonzero(trained & (marks[:, FIRST] >= 0))
-    heads = (np.cumsum(lengths) - lengths)[turns.owner[answers]]
-    np.add.at(change, heads + marks[answers, FIRST], 1)
-    np.add.at(change, heads + marks[answers, PAST], -1)
+    chosen = np.flatnonzero(trained & (spans[:, 0] >= 0))
+    heads = (np.cumsum(lengths) - lengths)[turns.owner[chosen]]
+    np.add.at(change, heads + spans[chosen, 0], 1)
+    np.add.at(change, heads + spans[chosen, 1], -1)
     learned: Mask = np.greater(np.cumsum(change[:-1]), 0)
     return learned
 
@@ -286,7 +301,9 @@ class _Trims:
 
 
 def trained_turns(turns: Turns, train_on: str) -> Mask:
-    """bool [turns]: assistant turns that are learned."""
+    """bool [turns]: turns that are learned."""
+    if train_on == "all":
+        return turns.train
     wanted: Mask = (turns.roles == ASSISTANT) & turns.train
     if train_on == "last_assistant":
         last = np.full(len(turns.counts), -1, np.int64)

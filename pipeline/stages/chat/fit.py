@@ -17,7 +17,7 @@ from pipeline.schema.model import Schema
 from pipeline.stages.chat.codec import Codec, Encoded, trained_turns
 from pipeline.stages.chat.length import cut_answer, repeat_cut, without_oldest
 from pipeline.stages.chat.report import report_conversations
-from pipeline.stages.chat.turns import Mask, Turns
+from pipeline.stages.chat.turns import Turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,9 @@ class Fitter:
         return Fitted(turns, encoded, dropped)
 
     def _encode(self, turns: Turns, tools: Sequence[Any] | None, audited: Int64s | None = None) -> Encoded:
-        return self._codec.encode(turns, self._trained(turns), tools, audited)
-
-    def _trained(self, turns: Turns) -> Mask:
-        return trained_turns(turns, self._chat.train_on)
+        train_on = self._chat.train_on
+        trained = trained_turns(turns, train_on)
+        return self._codec.encode(turns, trained, tools, audited, whole=train_on == "all")
 
     def _problems(self, batch: Batch, turns: Turns, encoded: Encoded, findings: Findings) -> None:
         by_reason: dict[Reason, list[tuple[int, str]]] = {}
