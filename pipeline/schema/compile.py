@@ -102,7 +102,7 @@ def _layout(layout: Layout, decimal: str) -> list[Field]:
         fields.append(_page_size("@page_box", layout.page.box, numbers, decimal))
     if isinstance(boxes.unit, UnitField):
         fields.append(Field("@unit", boxes.unit.column, TEXT))
-    if layout.image is not None:
+    if layout.image is not None and layout.image.column is not None:
         fields.append(
             Field(
                 "@image", layout.image.column, TEXT, required=layout.image.required,

@@ -43,6 +43,9 @@ class Boxes(Strict):
 class Page(Strict):
     """The page's size, in the unit of its boxes (not needed for ratio, percent and norm1000)."""
 
+    from_image: bool = False
+    """Whether the page is as large as its image, in pixels: for sets that state no size (FUNSD, SROIE)."""
+
     width: str | float | None = None
     """Field, or a constant."""
     height: str | float | None = None
@@ -67,14 +70,23 @@ class Labels(Strict):
 class Image(Strict):
     """The page image."""
 
-    column: str
+    column: str | None = None
     """Field with its path, relative to the raw file or to the raw folder."""
+    pattern: str | None = None
+    """Instead of a field: a path with ``{stem}`` for the raw file's name without its suffix, for sets with one file
+    a page, e.g. ``../images/{stem}.png``."""
     required: bool = True
     frame: int = 0
     """Page of a multi-frame image."""
     max_pixels: Annotated[int, Is(gt=0)] = 64_000_000
     aspect_tolerance: Annotated[float, Is(ge=0)] = 0.02
     """Largest relative difference between the image's and the page's aspect ratio."""
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Image:
+        if (self.column is None) == (self.pattern is None):
+            raise ValueError("give either `column` or `pattern`")
+        return self
 
 
 class ClipTolerance(Strict):
@@ -109,3 +121,12 @@ class Layout(Strict):
     geometry: Literal["judge", "off"] = "judge"
     """Whether a page whose geometry cannot be right is stopped (``bbox_unit_suspect``)."""
     window: Window = Window()
+
+    @model_validator(mode="after")
+    def _sized_by_its_image(self) -> Layout:
+        page = self.page
+        if page.from_image and self.image is None:
+            raise ValueError("`page: from_image` needs an `image`")
+        if page.from_image and (page.width is not None or page.height is not None or page.box is not None):
+            raise ValueError("`page: from_image` goes without `width`, `height` and `box`")
+        return self

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field as Is
 
 from pipeline.schema.base import Strict
+from pipeline.schema.reshape import Step
 
 
 class Limits(Strict):
@@ -55,8 +56,10 @@ class SheetPattern(Strict):
 class Read(Strict):
     """How files of this schema are read. Nothing is guessed: what is not declared must be proven by the file."""
 
-    format: Literal["auto", "csv", "tsv", "excel", "json", "jsonl", "parquet", "arrow", "lines"] = "auto"
-    """``auto`` goes by the file's name; ``lines`` uses ``line_format``."""
+    format: Literal["auto", "csv", "tsv", "excel", "json", "jsonl", "parquet", "arrow", "lines", "markup"] = (
+        "auto"
+    )
+    """``auto`` goes by the file's name; ``lines`` uses ``line_format``; ``markup`` is XML or HTML, for ``reshape``."""
     encodings: tuple[str, ...] = ()
     """Encodings tried in order after a byte order mark and strict UTF-8."""
     delimiter: Literal["auto"] | Annotated[str, Is(min_length=1, max_length=1)] = "auto"
@@ -75,4 +78,6 @@ class Read(Strict):
     records_at: str | None = None
     """JSON path of the list of records inside a .json document, e.g. ``$.data``; default: the document itself,
     a list of records, one record, or lines."""
+    reshape: tuple[Step, ...] = ()
+    """Steps that make records of nested documents."""
     limits: Limits = Limits()

@@ -25,6 +25,7 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
         raise fault(Reason.FILE_LIMIT, claim.source, f"{-(-claim.bytes // 2**20)} MB", f"{limit} MB")
     delimited = claim.format in ("csv", "tsv")
     name = "lines" if delimited and schema.read.line_format is not None else claim.format
+    name = "reshaped" if schema.read.reshape else name
     try:
         found = reader(name, claim.source).inspect(claim, schema, fields)
         if schema.read.group_by is None:

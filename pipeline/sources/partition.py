@@ -110,6 +110,8 @@ READERS = {
     "excel": "excel",
     "parquet": "columnar",
     "arrow": "columnar",
+    "markup": "reshaped",
+    "reshaped": "reshaped",
 }
 """Module of each format."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 import polars as pl
@@ -13,7 +13,7 @@ from pipeline.models.families import ImageSpec
 from pipeline.reasons import Reason
 from pipeline.schema.layout import Image, Layout
 from pipeline.stages.context import Context
-from pipeline.stages.layout.page import Pages, pages
+from pipeline.stages.layout.page import HEIGHT, WIDTH, Pages, pages
 from pipeline.stages.layout.picture import Picture, PictureFault, read_picture
 from pipeline.stages.layout.place import find_image
 
@@ -47,10 +47,13 @@ class ImageStage:
 
     def __call__(self, batch: Batch) -> tuple[Batch, Findings]:
         findings = _Found()
-        page = pages(batch, self._layout, Findings())
+        batch = self._named(batch)
+        sized = self._layout.page.from_image
+        page = None if sized else pages(batch, self._layout, Findings())
         known: dict[str, Picture | PictureFault] = {}
         page_ids: list[str | None] = []
         pixels: list[bytes | None] = []
+        sizes: list[tuple[int, int] | tuple[None, None]] = []
         stored: set[str] = set()
         for at, written in enumerate(batch.frame[IMAGE].to_list()):
             picture = None
@@ -62,8 +65,19 @@ class ImageStage:
             pixels.append(None if picture is None or picture.page_id in stored else picture.pixels)
             if picture is not None:
                 stored.add(picture.page_id)
+            sizes.append((None, None) if picture is None else picture.size)
         columns = [pl.Series(PAGE_ID, page_ids, pl.String), pl.Series(PIXELS, pixels, pl.Binary)]
+        if sized:
+            for axis, name in enumerate((WIDTH, HEIGHT)):
+                columns.append(pl.Series(name, [size[axis] for size in sizes], pl.Float64))
         return batch.with_frame(batch.frame.with_columns(columns)), findings.of(batch, self.context)
+
+    def _named(self, batch: Batch) -> Batch:
+        """With the path of each record's image, where the schema gives a pattern instead of a field."""
+        if self._image.pattern is None:
+            return batch
+        name = self._image.pattern.replace("{stem}", PurePosixPath(batch.source).stem)
+        return batch.with_frame(batch.frame.with_columns(pl.lit(name).alias(IMAGE)))
 
     def _open(self, written: str, source: str) -> Picture | PictureFault:
         try:
@@ -73,7 +87,7 @@ class ImageStage:
             return fault
 
     def _judged(
-        self, picture: Picture | PictureFault, page: Pages, at: int, findings: _Found
+        self, picture: Picture | PictureFault, page: Pages | None, at: int, findings: _Found
     ) -> Picture | None:
         if isinstance(picture, PictureFault):
             findings.add(picture.reason, at, picture.found, picture.expected)
@@ -82,6 +96,8 @@ class ImageStage:
             findings.add(Reason.IMAGE_CONVERTED, at, picture.mode)
         if picture.orientation != 1:
             findings.add(Reason.IMAGE_ORIENTED, at, str(picture.orientation))
+        if page is None:
+            return picture
         width, height = page.stated[at].tolist()
         if not (np.isfinite(width) and np.isfinite(height) and width > 0 and height > 0):
             return picture

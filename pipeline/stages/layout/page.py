@@ -60,13 +60,14 @@ def check(layout: Layout) -> None:
     unit, page = layout.boxes.unit, layout.page
     units = set(unit.values.values()) if isinstance(unit, UnitField) else {unit}
     has_size = page.box is not None or (page.width is not None and page.height is not None)
+    has_size |= page.from_image
     turned = layout.boxes.order == "rotated_xywh"
     if not has_size and (turned or not units <= set(SHARES)):
         raise SchemaError(
             "the page's size is needed to place its boxes",
             where="layout: page",
             found="rotated boxes" if turned else f"boxes in {', '.join(sorted(units - set(SHARES)))}",
-            expected="`width` and `height`, or `box`",
+            expected="`width` and `height`, `box`, or `from_image`",
             remedy="name the fields of the page's size, or give them as numbers",
         )
     if turned and layout.boxes.origin == "bottom_left":
@@ -109,7 +110,8 @@ def _units(batch: Batch, layout: Layout, findings: Findings) -> npt.NDArray[np.s
 def _sizes(batch: Batch, layout: Layout, findings: Findings) -> tuple[Float64s, Float64s, Mask]:
     """Stated sizes, page boxes, and whether what is stated can be. A null is found by the cast already."""
     stated, box, read = _of_box(batch) if layout.page.box is not None else _of_sides(batch, layout)
-    named = [layout.page.box] * 2 if layout.page.box is not None else [layout.page.width, layout.page.height]
+    page = layout.page
+    named = [page.box] * 2 if page.box is not None else [page.width, page.height]
     with np.errstate(invalid="ignore"):
         fine = np.isfinite(stated) & (stated > 0)
     fine[:, [name is None for name in named]] = True
@@ -126,7 +128,7 @@ def _of_sides(batch: Batch, layout: Layout) -> tuple[Float64s, Float64s, Mask]:
     n, page = len(batch), layout.page
     stated, read = np.full((n, 2), np.nan), np.ones(n, bool)
     for axis, (column, given) in enumerate(((WIDTH, page.width), (HEIGHT, page.height))):
-        if isinstance(given, str):
+        if isinstance(given, str) or page.from_image:
             stated[:, axis] = batch.frame[column].fill_null(np.nan).to_numpy()
             read &= batch.frame[column].is_not_null().to_numpy()
         elif given is not None:

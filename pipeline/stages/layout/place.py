@@ -19,16 +19,18 @@ def find_image(written: str, source: str, raw: Path) -> Path:
     Raises:
         PictureFault: no such file, or it leads out of the raw folder.
     """
-    escapes = False
+    outside, tried = [], 0
     for start in (raw / Path(source).parent, raw):
         try:
             path = (start / written).resolve()
-            inside = path.is_relative_to(raw)
-            if inside and path.is_file():
+            tried += 1
+            if not path.is_relative_to(raw):
+                outside.append(path.exists())
+            elif path.is_file():
                 return path
         except (OSError, ValueError, RuntimeError):  # too long, a NUL, a loop of links
             continue
-        escapes |= not inside
-    if escapes:
+    # One of the two readings may lead out and mean nothing, as `../images/a.png` does from the raw folder.
+    if any(outside) or (outside and len(outside) == tried):
         raise PictureFault(Reason.IMAGE_PATH_ESCAPE, written[:80])
     raise PictureFault(Reason.IMAGE_MISSING, written[:80])

@@ -15,14 +15,15 @@ from pipeline.stages.layout.words import WordStage
 
 
 def record_stages(context: Context) -> list[RecordStage]:
-    """Words, boxes, labels, images: in this order, because a dropped word takes its box and label along."""
+    """Words, boxes, labels: in this order, because a dropped word takes its box and label along. Images come first
+    where they say how large the page is."""
     layout = context.schema.layout
     assert layout is not None  # noqa: S101 - the model proves it
     stages: list[RecordStage] = [WordStage(context), BoxStage(context)]
     if layout.labels is not None:
         stages.append(LabelStage(context))
     if layout.image is not None:
-        stages.append(ImageStage(context))
+        stages.insert(0 if layout.page.from_image else len(stages), ImageStage(context))
     return stages
 
 
