@@ -24,7 +24,7 @@ def build(raw: Path) -> list[Fault]:
 
     plant(("b-01", "", "positive", 4), "text_blank", source, table)
     plant(("b-02", "Nice enough.", "mixed", 3), "value_not_allowed", source, table)
-    plant(("b-03", "Broke on day one.", "negative", "NaN"), "value_not_finite", source, table)
+    plant(("b-03", "Broke on day one.", "negative", "NaN"), "value_type", source, table)
     plant(("b-04", "Six stars!", "positive", 6), "value_out_of_range", source, table)
     plant(("b-05", "Fine.", "neutral", "three"), "value_type", source, table)
     plant(Raw("b-06,Sturdy, light, cheap,positive,5"), "row_ragged", source, table)

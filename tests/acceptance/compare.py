@@ -229,7 +229,7 @@ def _files(context: Context, value: Any, report: Report) -> None:
     """Verdict by file: read and certified, an error that names it, or passed over."""
     if not isinstance(value, Mapping):
         return
-    notes = {source: slug for slug, source in context.outcome.predicate.get("notes", ())}
+    notes = {source: slug for slug, source, *_ in context.outcome.predicate.get("notes", ())}
     for name, verdict in value.items():
         records = [r for r in context.outcome.records if r.place[0] == name]
         choices = set(str(verdict).split("_or_"))

@@ -84,11 +84,11 @@ def test_every_file_is_accounted_for(predicate: dict[str, Any], samples: Path) -
         totals["dropped"].values()
     )
     read = {part["source"] for part in predicate["partitions"]}
-    named = {source for _, source in predicate["notes"]}
+    named = {source for _, source, *_ in predicate["notes"]}
     images = {str(p.relative_to(samples / "raw")) for p in (samples / "raw/forms/images").iterdir()}
     everything = {str(p.relative_to(samples / "raw")) for p in (samples / "raw").rglob("*") if p.is_file()}
     assert read | named | images == everything
-    assert {reason for reason, _ in predicate["notes"]} >= {"file_unclaimed", "file_litter", "sheet_hidden"}
+    assert {reason for reason, *_ in predicate["notes"]} >= {"file_unclaimed", "file_litter", "sheet_hidden"}
 
 
 def test_the_folder_opens_with_plain_datasets(clean: Path, predicate: dict[str, Any]) -> None:
