@@ -172,7 +172,11 @@ class Encode:
         if self._layout.image is None:
             return None
         schema = arrow.pages(image_spec(self.context).side)
-        frame = batch.frame.select(PAGE_ID, IMAGE, PIXELS).filter(pl.col(PIXELS).is_not_null())
+        frame = (
+            batch.frame.select(PAGE_ID, IMAGE, PIXELS)
+            .filter(pl.col(PIXELS).is_not_null())
+            .unique(PAGE_ID, keep="first", maintain_order=True)
+        )
         joined = b"".join(frame[PIXELS].to_list())
         numbers = pa.array(np.frombuffer(joined, np.uint8))
         pixels = pa.FixedSizeListArray.from_arrays(numbers, type=schema.field("pixels").type)

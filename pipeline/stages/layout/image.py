@@ -12,10 +12,11 @@ from pipeline.batch import Batch, Findings
 from pipeline.models.families import ImageSpec
 from pipeline.reasons import Reason
 from pipeline.schema.layout import Image, Layout
+from pipeline.shards.writer import file_sha256
 from pipeline.stages.context import Context
 from pipeline.stages.layout.page import HEIGHT, WIDTH, Pages, pages
 from pipeline.stages.layout.picture import Picture, PictureFault, read_picture
-from pipeline.stages.layout.place import find_image
+from pipeline.stages.layout.place import candidates, find_image
 
 IMAGE, PAGE_ID, PIXELS = "@image", "@page_id", "@pixels"
 
@@ -28,11 +29,15 @@ def image_spec(context: Context) -> ImageSpec:
 
 @dataclass(slots=True)
 class ImageStage:
-    """Judge and convert images. Adds ``@page_id`` (String) and ``@pixels`` (Binary, null where an earlier record of
-    the batch has the same page)."""
+    """Judge and convert images. Adds ``@page_id`` (String) and ``@pixels`` (Binary).
+
+    ``refers`` gathers the sha256 of every image a record names, by its path in the raw folder ("" where there is
+    none): what was made of the records holds only while these are the same.
+    """
 
     context: Context
     name: str = "images"
+    refers: dict[str, str] = field(default_factory=dict)
     _layout: Layout = field(init=False)
     _image: Image = field(init=False)
     _spec: ImageSpec = field(init=False)
@@ -54,7 +59,6 @@ class ImageStage:
         page_ids: list[str | None] = []
         pixels: list[bytes | None] = []
         sizes: list[tuple[int, int] | tuple[None, None]] = []
-        stored: set[str] = set()
         for at, written in enumerate(batch.frame[IMAGE].to_list()):
             picture = None
             if written is not None:
@@ -62,9 +66,7 @@ class ImageStage:
                     known[written] = self._open(written, batch.source)
                 picture = self._judged(known[written], page, at, findings)
             page_ids.append(None if picture is None else picture.page_id)
-            pixels.append(None if picture is None or picture.page_id in stored else picture.pixels)
-            if picture is not None:
-                stored.add(picture.page_id)
+            pixels.append(None if picture is None else picture.pixels)
             sizes.append((None, None) if picture is None else picture.size)
         columns = [pl.Series(PAGE_ID, page_ids, pl.String), pl.Series(PIXELS, pixels, pl.Binary)]
         if sized:
@@ -80,6 +82,11 @@ class ImageStage:
         return batch.with_frame(batch.frame.with_columns(pl.lit(name).alias(IMAGE)))
 
     def _open(self, written: str, source: str) -> Picture | PictureFault:
+        for path in candidates(written, source, self._raw):
+            there = path.is_file()
+            self.refers[path.relative_to(self._raw).as_posix()] = file_sha256(path) if there else ""
+            if there:
+                break
         try:
             path = find_image(written, source, self._raw)
             return read_picture(path, self._image.frame, self._image.max_pixels, self._spec)

@@ -8,6 +8,19 @@ from pipeline.reasons import Reason
 from pipeline.stages.layout.picture import PictureFault
 
 
+def candidates(written: str, source: str, raw: Path) -> list[Path]:
+    """Where the image may lie inside the raw folder, in the order in which ``find_image`` looks."""
+    paths = []
+    for start in (raw / Path(source).parent, raw):
+        try:
+            path = (start / written).resolve()
+        except (OSError, ValueError, RuntimeError):
+            continue
+        if path.is_relative_to(raw) and path not in paths:
+            paths.append(path)
+    return paths
+
+
 def find_image(written: str, source: str, raw: Path) -> Path:
     """The image file that a record of ``source`` names, links resolved.
 
