@@ -32,7 +32,7 @@ def ranges(path: Path, whole: Partition, size: int = RANGE_BYTES) -> tuple[Parti
     parts: list[Partition] = []
     count, first, filled, end = 0, 1, False, -1
     for data in text(path, replace(whole, start=at)):
-        rest = data
+        rest = data  # text behind the end of the list
         if end < 0:
             commas = scanner.commas(data)
             stop = scanner.closed - 1 if scanner.closed > 0 else len(data)
@@ -52,7 +52,9 @@ def ranges(path: Path, whole: Partition, size: int = RANGE_BYTES) -> tuple[Parti
             if end >= 0 and data[stop : stop + 1] != b"]":
                 raise broken(path, whole)
         if rest.strip():
-            raise broken(path, whole)
+            raise _fault(
+                path, whole, at + len(data) - len(rest.lstrip()), "text after the end of the document"
+            )
         at += len(data)
     if end < 0 or (count and not filled):
         raise broken(path, whole)
@@ -86,7 +88,7 @@ def _members(
     try:
         _VALUE.decode(body)
     except (msgspec.DecodeError, RecursionError):
-        raise broken(path, replace(whole, start=whole.start + begin)) from None
+        single(path, replace(whole, start=whole.start + begin, end=whole.start + end), end)
     begin = data.index(b"{", begin) + 1
     scanner = Scanner(depth=1)
     commas = scanner.commas(data[begin:end])
@@ -103,29 +105,47 @@ def _members(
             yield key, left + 1 + colon + 1 + lead, left + 1 + len(member.rstrip(_SPACE))
 
 
-def single(path: Path, whole: Partition) -> Partition:
-    """The partition of a document that is one value. Raises ``FileFault`` when more text follows it."""
-    scanner = Scanner()
-    end, at = -1, whole.start
-    for data in text(path, whole):
-        rest = data
-        if end < 0:
-            scanner.commas(data)
-            end = at + scanner.closed if scanner.closed > 0 else -1
-            rest = data[scanner.closed :] if end >= 0 else b""
-        if rest.strip():
-            raise broken(path, whole)
-        at += len(data)
+def single(path: Path, whole: Partition, limit: int) -> Partition | None:
+    """The partition of a document that is one value; None when it is the first line of several, each a value.
+
+    Raises ``FileFault`` when it does not parse. A value over ``limit`` bytes is left to the reader's limit.
+    """
+    data = b""
+    for part in text(path, whole):
+        data += part
+        if len(data) > limit:
+            return replace(whole, form="object")
+    shown = data.decode()
+    try:
+        json.loads(shown)
+    except json.JSONDecodeError as error:
+        if (
+            error.msg == "Extra data"
+            and shown[: error.pos].strip("\r\n").count("\n") == 0
+            and "\n" in shown[: error.pos]
+        ):
+            return None
+        raise _fault(path, whole, whole.start + len(shown[: error.pos].encode()), _plain(error.msg)) from None
+    except RecursionError:
+        pass  # too deep for one record, which the decoder will say
     return replace(whole, form="object")
 
 
 def broken(path: Path, whole: Partition) -> FileFault:
-    """The fault of a document: the first place where it is no JSON."""
-    offset, why = _first_break(path, whole)
+    """The fault of a list: the first place where it is no JSON."""
+    return _fault(path, whole, *_first_break(path, whole))
+
+
+def _fault(path: Path, whole: Partition, offset: int, why: str) -> FileFault:
     line, column = _place(path, whole, offset)
     return fault(
         Reason.JSON_ARRAY_INVALID, whole.source, f"{why} at line {line}, column {column}", "one JSON document"
     )
+
+
+def _plain(message: str) -> str:
+    """The parser's message; it holds no text of the file."""
+    return {"Extra data": "text after the end of the document"}.get(message, message.removesuffix(" at"))
 
 
 def _first_break(path: Path, whole: Partition) -> tuple[int, str]:
@@ -135,28 +155,41 @@ def _first_break(path: Path, whole: Partition) -> tuple[int, str]:
     for block in blocks(text(path, begin), split, line=1, limit=2**31):
         at = begin.start + block.offset
         for start, end in zip([0, *block.ends[:-1].tolist()], block.ends.tolist(), strict=True):
-            element = block.data[start:end].removesuffix(b",")
-            try:
-                value, size = json.JSONDecoder().raw_decode((body := element.decode()).lstrip())
-                del value
-            except RecursionError:
-                continue
-            except json.JSONDecodeError as error:
-                lead = len(body) - len(body.lstrip())
-                return at + start + len(body[: lead + error.pos].encode()), error.msg
-            lead = len(body) - len(body.lstrip())
-            behind = body[lead + size :].lstrip()
-            if behind:
-                closes = len(body) - len(behind) + behind.startswith("]")
-                tail = body[closes:].lstrip()
-                why = (
-                    "text after the end of the list"
-                    if behind.startswith("]")
-                    else "no comma between elements"
-                )
-                return at + start + len(body[: len(body) - len(tail)].encode()), why
+            body = block.data[start:end].decode()
+            comma = body.endswith(",")
+            value = body[:-1] if comma else body
+            place, why = _element_break(value)
+            if place is None and not comma:
+                place, why = len(value.rstrip()), "the document ends early"
+            if place is not None:
+                return at + start + len(value[:place].encode()), why
         at += len(block.data)
     return at, "the document ends early"
+
+
+def _element_break(element: str) -> tuple[int | None, str]:
+    """Where an element of a list breaks, or the list ends behind it."""
+    lead = len(element) - len(element.lstrip())
+    try:
+        _, size = json.JSONDecoder().raw_decode(element[lead:])
+    except RecursionError:
+        return None, ""
+    except json.JSONDecodeError as error:
+        if element[lead : lead + 1] == "]":  # a comma before the end, or text behind an empty list
+            behind = element[lead + 1 :].lstrip()
+            return (
+                (len(element) - len(behind), "text after the end of the document")
+                if behind
+                else (lead, "no element")
+            )
+        return lead + error.pos, _plain(error.msg)
+    behind = element[lead + size :].lstrip()
+    if not behind:
+        return None, ""
+    if behind[0] != "]":
+        return len(element) - len(behind), "no comma between elements"
+    tail = behind[1:].lstrip()
+    return (len(element) - len(tail), "text after the end of the document") if tail else (None, "")
 
 
 def _place(path: Path, whole: Partition, offset: int) -> tuple[int, int]:

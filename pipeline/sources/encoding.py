@@ -118,7 +118,7 @@ def _all_utf8(path: Path, start: int) -> bool:
 
 def _bytes(path: Path, start: int, end: int) -> Iterator[bytes]:
     left = end - start if end else -1
-    with path.open("rb", buffering=0) as file:
+    with path.open("rb") as file:  # buffered: a read gives all that is asked for
         file.seek(start)
         while left and (data := file.read(min(CHUNK, left) if left > 0 else CHUNK)):
             left -= len(data) if left > 0 else 0

@@ -54,7 +54,8 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
     if schema.read.records_at is not None:
         body = next(text(claim.path, whole))
     if body[:1] != b"[":
-        return Inspection((single(claim.path, whole),))
+        value = single(claim.path, whole, schema.read.limits.record_mb * 2**20)
+        return jsonl.inspect(claim, schema, fields) if value is None else Inspection((value,))
     parts = ranges(claim.path, replace(whole, form="array"))
     if not parts:
         return Inspection((), (FileNote(Reason.FILE_EMPTY, claim.source, "an empty list", "JSON records"),))

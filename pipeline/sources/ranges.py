@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pipeline.sources.blocks import Scan, blocks
 from pipeline.sources.encoding import text
 from pipeline.sources.partition import RANGE_BYTES, Partition
@@ -36,9 +38,16 @@ def ranges(
     parts: list[Partition] = []
     start, line = partition.start, partition.first_row
     for block in blocks(text(claim.path, partition), scan, line=partition.first_row, limit=limit):
-        here = partition.start + block.offset
-        if here - start >= size and claim.bytes - here >= size // 2:
-            parts.append(replace(partition, order=len(parts), start=start, end=here, first_row=line))
-            start, line = here, block.line
+        # Cut behind the first record that ends beyond the size; a remainder of half the size stays with its range.
+        ends = (
+            partition.start + block.offset + (np.array([block.oversized]) if block.oversized else block.ends)
+        )
+        while (cut := int(np.searchsorted(ends, start + size))) < len(ends):
+            border = int(ends[cut])
+            if claim.bytes - border < size // 2:
+                break
+            parts.append(replace(partition, order=len(parts), start=start, end=border, first_row=line))
+            start = border
+            line = block.line + int(np.searchsorted(block.breaks, block.ends[cut], "right"))
     parts.append(replace(partition, order=len(parts), start=start, first_row=line))
     return tuple(parts)
