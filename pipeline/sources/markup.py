@@ -29,9 +29,9 @@ def parse_markup(text: str) -> Node:
     ``children`` get an underscore. Raises MarkupError."""
     parser = _Parser()
     parser.feed(text)
-    parser.close()
-    if parser.rawdata.strip():
+    if "<" in parser.rawdata:  # what was not parsed yet
         raise MarkupError("the document ends within a tag")
+    parser.close()
     if len(parser.open) > 1:
         raise MarkupError(f"the document ends within <{parser.open[-1]['tag'][:40]}>")
     return parser.root

@@ -16,7 +16,7 @@ from pipeline.schema import reshape as declared
 
 Value = Any
 """A JSON value."""
-NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 DEPTH = 200
 """Deepest nesting that ``descend`` follows."""
 
@@ -254,6 +254,8 @@ def _anchored(text: Value, segments: Value) -> str | None:
         return None
     parts = []
     for segment in _listed(segments):
+        if not isinstance(segment, dict):
+            return None
         start, end = (number(segment.get(key, 0)) for key in ("startIndex", "endIndex"))
         if not isinstance(start, int) or not isinstance(end, int) or not 0 <= start <= end <= len(text):
             return None

@@ -80,4 +80,4 @@ def _rows(folder: Path) -> list[Row]:
     for path in sorted(folder.glob("*.arrow")):
         with pa.memory_map(str(path)) as source:
             rows += pa.ipc.open_stream(source).read_all().to_pylist()
-    return rows
+    return sorted(rows, key=lambda row: (row["source"], row.get("row", 0), row.get("window", 0)))
