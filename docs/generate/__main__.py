@@ -7,6 +7,7 @@ from pathlib import Path
 
 from docs.generate.commands import commands_page
 from docs.generate.hazards import hazards_page
+from docs.generate.presets import presets_page
 from docs.generate.schema_reference import schema_page
 
 DOCS = Path(__file__).resolve().parents[1]
@@ -14,7 +15,12 @@ DOCS = Path(__file__).resolve().parents[1]
 
 def pages() -> dict[str, str]:
     """Content of each generated page by its name."""
-    return {"schema.md": schema_page(), "hazards.md": hazards_page(), "cli.md": commands_page()}
+    return {
+        "schema.md": schema_page(),
+        "hazards.md": hazards_page(),
+        "cli.md": commands_page(),
+        "presets.md": presets_page(),
+    }
 
 
 def main() -> int:

@@ -22,7 +22,8 @@ _HEAD = """# Schema reference
 
 A schema is one YAML file: which files it claims, how their records are read, what they must be, and what they become.
 Keys that are not listed here are refused, with the nearest one that is. `python -m pipeline schema json-schema` prints
-a JSON Schema for editors; the files under `schemas/` are commented examples to start from.
+a JSON Schema for editors; the files under `schemas/` are commented examples to start from. `preset:` names a ready part
+of a schema for a known kind of source, see [presets](presets.md).
 """
 
 

@@ -5,11 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from pipeline.schema.model import Schema
+from pipeline.schema.preset import presets
 
 
 def json_schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of one schema file."""
     schema = Schema.model_json_schema()
+    schema["properties"]["preset"] = {
+        "description": "A ready part of a schema for a known kind of source, laid under this one.",
+        "enum": list(presets()),
+    }
+    schema["required"] = [key for key in schema["required"] if key != "kind"]
+    schema["anyOf"] = [{"required": ["kind"]}, {"required": ["preset"]}]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Cleanroom schema, version 1",

@@ -13,7 +13,7 @@ from pipeline.exits import Exit
 from pipeline.reasons import Reason
 
 
-@pytest.mark.parametrize("name", ["schema.md", "hazards.md", "cli.md"])
+@pytest.mark.parametrize("name", ["schema.md", "hazards.md", "cli.md", "presets.md"])
 def test_a_generated_page_is_up_to_date(root: Path, name: str) -> None:
     assert (root / "docs" / name).read_text(encoding="utf-8") == pages()[name], (
         "run `python -m docs.generate`"

@@ -1,0 +1,37 @@
+"""The page of presets, made from the fragments in ``pipeline/schema/presets`` and their comments."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from pipeline.schema.preset import presets
+
+_HEAD = """# Presets
+
+<!-- Made by `python -m docs.generate` from pipeline/schema/presets; do not edit. -->
+
+A preset is a ready part of a schema for a known kind of source. Name it, add what only you know, and overrule any key:
+mappings are merged key by key, lists and values are replaced whole.
+
+```yaml
+version: 1
+preset: funsd
+name: forms
+files: ["training_data/annotations/*.json"]
+ignore: ["training_data/images/*"]
+tokenizer: {path: ../tokenizers/layoutlmv3-base}
+model: {family: layoutlmv3}
+```
+"""
+
+
+def presets_page() -> str:
+    """One section a preset: its comment, then its YAML."""
+    parts = [_HEAD]
+    folder = resources.files("pipeline.schema") / "presets"
+    for name in presets():
+        lines = (folder / f"{name}.yaml").read_text("utf-8").splitlines()
+        comment = [line.removeprefix("#").strip() for line in lines if line.startswith("#")]
+        body = "\n".join(line for line in lines if not line.startswith("#"))
+        parts.append(f"\n## `{name}`\n\n" + "\n".join(comment) + f"\n\n```yaml\n{body}\n```\n")
+    return "".join(parts)
