@@ -161,12 +161,12 @@ class CleanFolder:
                 remedy="make sure that one run at a time writes here; run again",
             )
         for name, content in pointers(datasets_of(statement)).items():
-            write_atomic(self.path / name, content, fsync=self._fsync)
+            self._write(name, content)
         content = statement.to_bytes()
         if keys:
             held = _read(self.path / ENVELOPE)
-            write_atomic(self.path / ENVELOPE, envelope(content, keys, held), fsync=self._fsync)
-        changed = write_atomic(self.path / CERTIFICATE, content, fsync=self._fsync)
+            self._write(ENVELOPE, envelope(content, keys, held))
+        changed = self._write(CERTIFICATE, content)
         if is_stale(self.path / ENVELOPE, content):
             (self.path / ENVELOPE).unlink()
         earlier = set(self.previous.files) if self.previous else set()
@@ -176,6 +176,9 @@ class CleanFolder:
         self.previous = statement
         remove_tree(self.path / REFUSED)
         return Outcome(statement, before is not None and not changed, written, len(files) - written, removed)
+
+    def _write(self, name: str, content: bytes) -> bool:
+        return write_atomic(self.path / name, content, fsync=self._fsync, staging=self.staging)
 
     def _empty_shards(self, inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, Part]:
         """A zero-row shard for each data set without rows, so that it opens all the same."""

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.certificate.failure import Code, Failure, failure
+from pipeline.certificate.folder import read_certificate
 from pipeline.errors import SchemaError, StorageError
 from pipeline.shards.durable import storage_errors, write_atomic
+from pipeline.shards.lock import FolderLock
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -77,14 +79,17 @@ def envelope(content: bytes, keys: Sequence[Path], held: bytes = b"") -> bytes:
 
 
 def sign(clean: Path, keys: Sequence[Path], *, fsync: bool = True) -> Path:
-    """Sign the certificate of an output folder; signatures of other keys over the same certificate stay."""
-    from pipeline.certificate.folder import read_certificate
+    """Sign the certificate of an output folder; signatures of other keys over the same certificate stay.
 
-    read_certificate(clean)
+    Raises:
+        VerificationError: there is no certificate, or it was altered.
+        BusyError: a run is writing there.
+        SchemaError: a key cannot be read.
+    """
+    content = read_certificate(clean).to_bytes()
     place = clean / ENVELOPE
-    held = place.read_bytes() if place.exists() else b""
-    with storage_errors(clean):
-        content = (clean / "certificate.json").read_bytes()
+    with storage_errors(clean), FolderLock(clean):
+        held = place.read_bytes() if place.exists() else b""
         write_atomic(place, envelope(content, keys, held), fsync=fsync)
     return place
 

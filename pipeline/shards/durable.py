@@ -58,14 +58,15 @@ def _sync(path: Path, flags: int) -> None:
         os.close(handle)
 
 
-def write_atomic(path: Path, content: bytes, *, fsync: bool = True) -> bool:
+def write_atomic(path: Path, content: bytes, *, fsync: bool = True, staging: Path | None = None) -> bool:
     """Give a file this content, all or nothing; a file that has it already is not touched.
 
-    Returns whether it was written. A link is replaced, never written through.
+    ``staging`` is a folder on the same file system where it is made ready, and where a killed process leaves it;
+    default: beside the file. Returns whether it was written. A link is replaced, never written through.
     """
     if _holds(path, content):
         return False
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    beside = (staging or path.parent) / f".{path.name}.{os.getpid()}.tmp"
     try:
         beside.write_bytes(content)
         if fsync:
