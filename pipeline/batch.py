@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -128,6 +128,10 @@ class Findings:
     def extend(self, other: Findings) -> None:
         """Take over what another stage found."""
         self.items.extend(other.items)
+
+    def named(self, names: Mapping[str, str]) -> Findings:
+        """The same with other names of columns, where ``names`` has one."""
+        return Findings([replace(f, column=names.get(f.column, f.column)) for f in self.items])
 
     def between(self, first: int, last: int) -> Findings:
         """The hits on records with ids from ``first`` to ``last``, both included."""

@@ -158,3 +158,10 @@ class Field:
     as_shown: bool = False  # a number or boolean where text should be is taken as it stands in the source
     message_keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
     text_turn: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The name a user knows it by: their own column, or the place it is read from."""
+        if not self.name.startswith("@"):
+            return self.name
+        return self.path if isinstance(self.path, str) else ", ".join(self.path)

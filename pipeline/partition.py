@@ -152,6 +152,7 @@ class _Accounts:
             name = pages_name(self._schema)
             self._pages = ShardWriter(staging / data_folder(name), line.pages, 4_000, 50, fsync=task.fsync)
             self._writers[name] = self._pages
+        self._names = {field.name: field.shown for field in line.context.fields}
         self._read = self._bad = 0
         self._counts: dict[Policy, Counter[str]] = {policy: Counter() for policy in Policy}
         self._lengths: dict[str, dict[str, int]] = {}
@@ -162,7 +163,7 @@ class _Accounts:
         """Write one batch and count it."""
         self._read += len(whole)
         self._bad += len(bad)
-        self._quarantine.write(bad, findings)
+        self._quarantine.write(bad, findings.named(self._names))
         for (reason, policy), count in findings.counts().items():
             self._counts[policy][reason.slug] += count
         for name, part, lengths in self._by_split(whole, samples):

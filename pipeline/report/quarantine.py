@@ -49,9 +49,9 @@ def print_records(found: Iterator[dict[str, Any]], limit: int, *, cells: bool) -
         console.print(f"[bold]{escape(place(row))}[/]  ({row['schema']})")
         for reason in row["reasons"]:
             facts = Reason.of(reason["reason"])
-            where = escape(f"{reason['column']}{reason['path']}")
+            where = escape(place_inside(reason))
             said = escape(facts.message(reason["found"], reason["expected"]))
-            console.print(f"  [red]{reason['reason']}[/] {where}: {said}")
+            console.print(f"  [red]{reason['reason']}[/]{where and ' ' + where}: {said}")
             console.print(f"    to do: {escape(facts.facts.remedy)}", style="dim")
         if cells:
             console.print(f"    as read: {escape(original(row))}")
@@ -70,6 +70,11 @@ def print_json(found: Iterator[dict[str, Any]], limit: int) -> None:
         raw = row.pop("raw")
         row["raw"] = None if raw is None else raw.decode("utf-8", "backslashreplace")
         print(json.dumps(row, ensure_ascii=False))  # noqa: T201
+
+
+def place_inside(reason: dict[str, str]) -> str:
+    """Where in the record: a JSON path says it all, another path goes on from its column."""
+    return reason["path"] if reason["path"].startswith("$") else reason["column"] + reason["path"]
 
 
 def place(row: dict[str, Any]) -> str:

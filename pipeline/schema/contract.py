@@ -140,7 +140,6 @@ def _check(rule: Rule) -> Any:
 
 def describe(schema: Schema) -> list[tuple[str, str, str]]:
     """(column, reason, expected) of each rule, for plans and documentation."""
-    missing: list[tuple[str, str, str]] = [
-        (f.name, f.missing.slug, f.type.kind.value) for f in fields_of(schema) if f.required
-    ]
-    return missing + [(rule.column, rule.reason.slug, rule.expected) for rule in rules_of(schema)]
+    missing = [(f.shown, f.missing.slug, f.type.kind.value) for f in fields_of(schema) if f.required]
+    rules = [(rule.column, rule.reason.slug, rule.expected) for rule in rules_of(schema)]
+    return list(dict.fromkeys(missing + rules))
