@@ -12,8 +12,8 @@ from pipeline.arrays import Int64s
 from pipeline.batch import Batch, Findings
 from pipeline.fields import Content
 from pipeline.reasons import Policy, Reason
-from pipeline.schema.contract import BLANK
 from pipeline.schema.model import Schema
+from pipeline.stages.chat.blank import blank
 from pipeline.stages.chat.parts import joined
 from pipeline.stages.chat.rendered import RenderedText
 from pipeline.stages.chat.report import clip, report_turns
@@ -102,8 +102,8 @@ class ContentJudge:
         return turns.with_content(turns.content.scatter(pl.Series(hits), texts))
 
     def _blank(self, look: _Look) -> None:
-        blank = look.turns.content.str.contains(BLANK).fill_null(False).to_numpy() & ~look.turns.calls
-        look.add(Reason.CONTENT_EMPTY, blank, "white space", "text")
+        unseen = blank(look.turns.content) & ~look.turns.calls
+        look.add(Reason.CONTENT_EMPTY, unseen, "white space", "text")
 
     # ── characters ───────────────────────────────────────────────────────────────────────────────────────
     def _unicode(self, look: _Look) -> Turns:

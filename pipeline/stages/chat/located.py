@@ -123,8 +123,9 @@ def _find(
     cursor = 0
     for i, message in enumerate(messages):
         low, high = cursor, len(text)
+        bounded = message["role"] == "assistant" and template.has_generation
         if message["role"] == "assistant":
-            if template.has_generation:
+            if bounded:
                 low, high = next(spans, (cursor, len(text)))
             elif i:
                 low = max(low, len(template.render(messages[:i], add_generation_prompt=True).text))
@@ -135,7 +136,7 @@ def _find(
             )
         starts.append(found[0])
         ends.append(found[1])
-        cursor = found[1]
+        cursor = high if bounded else found[1]
     _gains(template, text, starts, ends)
     return starts, ends
 
@@ -158,10 +159,14 @@ def _place(text: str, message: Message, low: int, high: int) -> tuple[int, int] 
         if at < 0:
             return None
         begin, end = (at if begin < 0 else begin), at + len(name)
+        last = end
         for argument in texts_in(list(call["function"]["arguments"].values())):
-            at = text.find(json.dumps(argument, ensure_ascii=False)[1:-1], end, high)
+            form = json.dumps(argument, ensure_ascii=False)[1:-1]
+            at = text.find(form, end, high)
             if at < 0:
                 return None
+            last = max(last, at + len(form))
+        end = last
     return (low, low) if begin < 0 else (begin, end)
 
 

@@ -35,10 +35,11 @@ def judge_roles(
 
 def judge_order(batch: Batch, turns: Turns, schema: Schema, grammar: Grammar, findings: Findings) -> Turns:
     """Findings on conversations that do not follow the grammar, and the turns after the repairs opted in to."""
-    if schema.policy(Reason.ROLE_ORDER) is Policy.REPAIR:
-        turns = _merge(batch, turns, grammar, findings)
+    merging = schema.policy(Reason.ROLE_ORDER) is Policy.REPAIR
     if schema.policy(Reason.LAST_TURN_NOT_ASSISTANT) is Policy.REPAIR:
-        turns = _drop_trailing(batch, turns, grammar, findings)
+        turns = _drop_trailing(batch, turns, grammar, merging, findings)
+    if merging:
+        turns = _merge(batch, turns, grammar, findings)
     letters = role_strings(turns)
     known = turns.present & np.array(["?" not in text for text in letters], np.bool_)
     problems = {text: _problems(text, grammar) for text in dict.fromkeys(letters)}
@@ -142,12 +143,14 @@ def _squeezed(letters: str) -> str:
     return "".join(out)
 
 
-def _drop_trailing(batch: Batch, turns: Turns, grammar: Grammar, findings: Findings) -> Turns:
-    """Drop user turns after the last answer, where that makes the order right."""
+def _drop_trailing(batch: Batch, turns: Turns, grammar: Grammar, merging: bool, findings: Findings) -> Turns:
+    """Drop user turns after the last answer, where that (and merging, if that comes next) makes the order right."""
 
     def droppable(letters: str) -> bool:
         short = letters.rstrip("u")
-        return short != letters and not grammar.matches(letters) and grammar.matches(short)
+        if short == letters or grammar.matches(letters):
+            return False
+        return grammar.matches(short) or (merging and grammar.matches(_squeezed(short)))
 
     hits = np.flatnonzero(_needs(turns, droppable))
     if not len(hits):

@@ -19,6 +19,7 @@ from pipeline.schema.chat import (
     Tree,
 )
 from pipeline.schema.model import Schema
+from pipeline.stages.chat.blank import visible
 from pipeline.stages.chat.history import history_turns
 from pipeline.stages.chat.join import join, listed, single
 from pipeline.stages.chat.roles import aliases_of
@@ -67,7 +68,7 @@ def _alpaca(batch: Batch, source: Alpaca, schema: Schema, findings: Findings) ->
     instruction = frame["@instruction"]
     if source.input is not None:
         # A blank input is legitimate: the instruction then stands alone.
-        given = frame["@input"].str.contains(r"\S").fill_null(False)
+        given = pl.Series(visible(frame["@input"]))
         both = frame.select(pl.concat_str("@instruction", pl.lit(source.joiner), "@input"))
         instruction = both.to_series().zip_with(given, instruction)
     turns = _exchange(instruction, frame["@output"], source.instruction, source.output)
@@ -87,7 +88,7 @@ def _with_system(turns: Turns, frame: pl.DataFrame, chat: Chat) -> Turns:
     has = np.bincount(turns.owner[turns.roles == SYSTEM], minlength=len(turns.counts)) > 0
     without: Mask = (turns.counts > 0) & ~has
     if isinstance(system, FromColumn):
-        without &= frame["@system"].str.contains(r"\S").fill_null(False).to_numpy()
+        without &= visible(frame["@system"])
         first = single(SYSTEM, frame["@system"], without, system.column)
     else:
         first = single(SYSTEM, system, without, "system")

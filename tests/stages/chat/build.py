@@ -71,6 +71,7 @@ def lists(rows: Sequence[Sequence[dict[str, Any]] | None]) -> pl.Series:
 def batch(**columns: Any) -> Batch:
     """A batch of records with these ``@`` columns."""
     frame = pl.DataFrame({f"@{name}": column for name, column in columns.items()})
+    frame = frame.with_columns(pl.col(pl.Null).cast(pl.String))
     n = len(frame)
     return Batch(
         "chats.jsonl", None, np.arange(n, dtype=np.int64), np.arange(1, n + 1, dtype=np.int64), frame

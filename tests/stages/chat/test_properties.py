@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 
 import pytest
@@ -18,7 +19,6 @@ LIBRARY.encode_special_tokens = True
 SPECIAL = {name: LIBRARY.token_to_id(f"<|{name}|>") for name in
            ("begin_of_text", "start_header_id", "end_header_id", "eot_id")}  # fmt: skip
 ALIASES = {"human": "user", "gpt": "assistant"}
-INVISIBLE = " \t\n\r\u00a0\u200b\u200c\u200d\u2060\ufeff"
 
 words = st.text(
     st.sampled_from("ab Z9.\n\té日😀'\u200b<|>")
@@ -64,7 +64,7 @@ def text_of(content: Any) -> str | None:
 
 
 def blank(text: str) -> bool:
-    return all(char in INVISIBLE or char.isspace() for char in text)
+    return all(char.isspace() or unicodedata.category(char) in ("Cc", "Cf") for char in text)
 
 
 def follows(names: list[str]) -> bool:
