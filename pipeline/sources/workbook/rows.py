@@ -192,7 +192,8 @@ def _content(tags_: Tags, codes: Bytes, at: Int64s) -> _Content:
     filled = value & ~closed[next_]
     _follows(codes, next_[filled] + 1, _VALUE_END)
     begins, ends = np.full(len(at), -1, np.int64), np.full(len(at), -1, np.int64)
-    begins[filled], ends[filled] = tags_.ends[next_[filled]] + 1, tags_.starts[next_[filled] + 1]
+    begins[value] = ends[value] = tags_.ends[next_[value]] + 1  # "<v/>" is "<v></v>"
+    ends[filled] = tags_.starts[next_[filled] + 1]
     next_ = next_ + value + filled
     inline = inner & (codes[next_] == _INLINE)
     place = next_[inline]
