@@ -71,9 +71,10 @@ def write(
     *tabs: Tab,
     shared_texts: Sequence[str] = (),
     date1904: bool = False,
-    parts: Mapping[str, str | bytes] | None = None,
+    parts: Mapping[str, str | bytes | None] | None = None,
 ) -> Path:
-    """Write a workbook; ``shared_texts`` are the contents of its ``<si>``; ``parts`` replace parts by name."""
+    """Write a workbook; ``shared_texts`` are the contents of its ``<si>``; ``parts`` replace parts by name, or
+    take them away (None)."""
     sheets = "".join(
         f'<sheet name="{tab.name}" sheetId="{i}" r:id="rId{i}"{f" state={tab.state!r}" if tab.state else ""}/>'
         for i, tab in enumerate(tabs, 1)
@@ -96,7 +97,10 @@ def write(
             '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
             f'<worksheet xmlns="{_MAIN}">{size}<sheetData>{tab.rows}</sheetData>{tab.after}</worksheet>'
         )
-    made |= dict(parts or {})
+    for name, content in (parts or {}).items():
+        made.pop(name, None)
+        if content is not None:
+            made[name] = content
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in made.items():
             archive.writestr(name, content)

@@ -29,7 +29,7 @@ _CODES[ord("t"), list(b" >/")] = _TEXT
 _CODES[ord("s"), ord("i")] = _ITEM
 _CODES[ord("r"), :] = _RUN
 _CODES[list(b"!?"), :] = _OTHER
-_OPEN = re.compile(rb"<(?:\w+:)?sst\b[^>]*>")
+_OPEN = re.compile(rb"<(?:\w+:)?sst\b[^>]*?(/?)>")
 _UTF8 = re.compile(rb"<\?xml[^>]*encoding\s*=\s*[\"'](?!utf-?8[\"'])", re.IGNORECASE)
 FIRST_CHUNK = 2**18
 """Bytes of the first chunk: enough for a header."""
@@ -83,24 +83,35 @@ def _texts(package: Package) -> Iterator[Decoded]:
 
 
 def _usual(package: Package) -> Iterator[Decoded]:
-    rest = b""
-    opened = False
+    rest, opened, closed = b"", False, False
     for chunk in package.chunks(package.shared, CHUNK, first=FIRST_CHUNK):
         data = rest + chunk
+        if closed:
+            break
         if not opened:
             head = _OPEN.search(data)
-            if head is None or b":" in head[0].split(b" ", 1)[0] or not utf8(data):
+            if (
+                head is None
+                or b":" in head[0].split(b" ", 1)[0]
+                or b"<!" in data[: head.end()]
+                or not utf8(data)
+            ):
                 raise Unusual("an unusual beginning")
+            if head[1]:
+                return
             data, opened = data[head.end() :], True
-        cut = data.rfind(b"</si>") + 5
-        if cut < 5:
+        end = data.find(b"</sst>", max(len(rest) - 10, 0) if rest else 0)
+        closed = end >= 0
+        cut = end if closed else data.rfind(b"</si>") + 5
+        if cut < 5 and not closed:
             if len(data) > LONGEST:
                 raise TaskFault("file_limit", "a text of more than 64 MB", "64 MB")
             rest = data
             continue
         rest = data[cut:]
-        whole = b"".join((memoryview(data)[:cut], PAD))
-        yield _chunk(whole)
+        yield _chunk(b"".join((memoryview(data)[:cut], PAD)))
+    if not closed:
+        raise Unusual("an unusual end")
 
 
 def _chunk(data: bytes) -> Decoded:
