@@ -1,4 +1,7 @@
-"""``python -m docs.generate [--check]``: write the generated pages, or say which are out of date."""
+"""``python -m docs.generate [--check] [--readme]``: write the generated pages, or say which are out of date.
+
+``--readme`` runs the samples, too, and writes what the run says into the README.
+"""
 
 from __future__ import annotations
 
@@ -8,35 +11,35 @@ from pathlib import Path
 from docs.generate.commands import commands_page
 from docs.generate.hazards import hazards_page
 from docs.generate.presets import presets_page
+from docs.generate.readme import readme_page
 from docs.generate.schema_reference import schema_page
 
-DOCS = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def pages() -> dict[str, str]:
-    """Content of each generated page by its name."""
+    """Content of each generated page by its path."""
     return {
-        "schema.md": schema_page(),
-        "hazards.md": hazards_page(),
-        "cli.md": commands_page(),
-        "presets.md": presets_page(),
+        "docs/schema.md": schema_page(),
+        "docs/hazards.md": hazards_page(),
+        "docs/cli.md": commands_page(),
     }
 
 
 def main() -> int:
     """Write, or compare; returns the exit code."""
-    stale = []
-    for name, content in pages().items():
-        path = DOCS / name
+    check, stale = "--check" in sys.argv[1:], []
+    made = pages() | ({"README.md": readme_page()} if "--readme" in sys.argv[1:] else {})
+    for name, content in made.items():
+        path = ROOT / name
         if path.is_file() and path.read_text(encoding="utf-8") == content:
             continue
         stale.append(name)
-        if "--check" not in sys.argv[1:]:
+        if not check:
             path.write_text(content, encoding="utf-8")
-    checked = "--check" in sys.argv[1:]
     for name in stale:
-        print(f"docs/{name}: " + ("out of date, run `python -m docs.generate`" if checked else "written"))
-    return 1 if checked and stale else 0
+        print(f"{name}: " + ("out of date, run `python -m docs.generate`" if check else "written"))
+    return 1 if check and stale else 0
 
 
 if __name__ == "__main__":

@@ -9,19 +9,25 @@ import pytest
 import yaml
 
 from docs.generate.__main__ import pages
+from docs.generate.readme import readme_page
 from pipeline.exits import Exit
 from pipeline.reasons import Reason
 
 
 @pytest.mark.parametrize("name", ["schema.md", "hazards.md", "cli.md", "presets.md"])
 def test_a_generated_page_is_up_to_date(root: Path, name: str) -> None:
-    assert (root / "docs" / name).read_text(encoding="utf-8") == pages()[name], (
-        "run `python -m docs.generate`"
+    assert (root / name).read_text(encoding="utf-8") == pages()[name], "run `python -m docs.generate`"
+
+
+@pytest.mark.slow
+def test_the_readme_shows_what_the_run_says(root: Path) -> None:
+    assert (root / "README.md").read_text(encoding="utf-8") == readme_page(), (
+        "run `python -m docs.generate --readme`"
     )
 
 
 def test_every_reason_stands_in_the_hazard_catalogue_once() -> None:
-    slugs = re.findall(r"^\| `(\w+)` \|", pages()["hazards.md"], re.MULTILINE)
+    slugs = re.findall(r"^\| `(\w+)` \|", pages()["docs/hazards.md"], re.MULTILINE)
     assert sorted(slugs) == sorted(reason.slug for reason in Reason)
 
 
