@@ -23,6 +23,7 @@ def pages() -> dict[str, str]:
         "docs/schema.md": schema_page(),
         "docs/hazards.md": hazards_page(),
         "docs/cli.md": commands_page(),
+        "docs/presets.md": presets_page(),
     }
 
 
