@@ -211,8 +211,10 @@ class _Child:
 
         Raises ``RuntimeError`` where it did not come as far as the file.
         """
-        self._process.kill()  # it may be alive, and have sent nonsense
-        code = self._process.wait()
+        try:
+            code = self._process.wait(timeout=2)
+        except subprocess.TimeoutExpired:  # it is alive, but what it sent is no frame
+            return fault(Reason.FILE_UNREADABLE, source, "the parser lost its way", "a sound file")
         self._errors.seek(0)
         said = self._errors.read(2**16)
         if code == 1:
