@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pipeline.models.template import ChatTemplate, Message, Rendering, TemplateRefusal
 
@@ -142,6 +143,7 @@ def answer_spans(
     stops: re.Pattern[str],
     starts: Sequence[int],
     ends: Sequence[int],
+    tools: Any = None,
 ) -> list[Answer]:
     """What is trained of each assistant turn.
 
@@ -172,7 +174,9 @@ def answer_spans(
             if (turn and start < ends[turn - 1]) or (turn + 1 < len(starts) and end > starts[turn + 1]):
                 raise Unproven("a generation block holds another turn's content")
         else:
-            prompt = template.render(messages[:turn], add_generation_prompt=True).text if turn else ""
+            prompt = (
+                template.render(messages[:turn], tools=tools, add_generation_prompt=True).text if turn else ""
+            )
             if not rendering.text.startswith(prompt) or len(prompt) > starts[turn]:
                 raise Unproven("the text before an assistant turn is no prefix of the whole")
             if turn and len(prompt) < ends[turn - 1]:

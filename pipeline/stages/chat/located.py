@@ -74,12 +74,13 @@ def locate(template: ChatTemplate, messages: Sequence[Message], tools: Any, cont
     """
     guard = _guard(messages, tools, control)
     shown = [_guarded(message, control, guard) for message in messages] if guard else messages
-    rendering = template.render(shown, tools=_guarded(tools, control, guard) if guard else tools)
+    shown_tools = _guarded(tools, control, guard) if guard else tools
+    rendering = template.render(shown, tools=shown_tools)
     if guard and rendering.text.replace(guard, "") != template.render(messages, tools=tools).text:
         raise NotLocated(Reason.CONTROL_TOKEN_IN_CONTENT, "a control token that the template takes apart")
-    starts, ends = _find(template, shown, rendering, control)
+    starts, ends = _find(template, shown, shown_tools, rendering, control)
     try:
-        answers = answer_spans(template, shown, rendering, control.pattern, starts, ends)
+        answers = answer_spans(template, shown, rendering, control.pattern, starts, ends, shown_tools)
     except Unproven as problem:
         raise NotLocated(Reason.MASK_MISALIGNED, str(problem)) from None
     return Located(
@@ -112,7 +113,7 @@ def _guarded(value: Any, control: Control, guard: str) -> Any:
 
 
 def _find(
-    template: ChatTemplate, messages: Sequence[Message], rendering: Rendering, control: Control
+    template: ChatTemplate, messages: Sequence[Message], tools: Any, rendering: Rendering, control: Control
 ) -> tuple[list[int], list[int]]:
     """First and one past the last character of each content, in order. An assistant's is looked for where its
     generation block, or the text before it, says."""
@@ -128,7 +129,9 @@ def _find(
             if bounded:
                 low, high = next(spans, (cursor, len(text)))
             elif i:
-                low = max(low, len(template.render(messages[:i], add_generation_prompt=True).text))
+                low = max(
+                    low, len(template.render(messages[:i], tools=tools, add_generation_prompt=True).text)
+                )
         found = _place(text, message, low, high) or _reshaped(text, message, low, high, control)
         if found is None:
             raise NotLocated(
