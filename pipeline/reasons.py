@@ -154,6 +154,8 @@ class Reason(Enum):
     LABEL_NOT_INTEGER = _record("label_not_integer", "Label id is no integer", "label {found}, expected an integer", "write label ids as integers, or declare `names`", _CRASH, _Q)
     LABEL_ALL_IGNORED = _record("label_all_ignored", "Nothing to learn", "every label is -100, expected at least one to learn", "label the page or remove it", _SILENT, _Q)
     LABEL_SCHEME_INVALID = _record("label_scheme_invalid", "BIO order broken", "{found}, expected {expected}", "start each entity with B-", _QUALITY, _F, _Q)
+    ANSWER_INVALID = _record("answer_invalid", "Answer is no span of the page", "words {found}, expected {expected}", "give the places, from 0, of the answer's first and last word, or neither", _SILENT, _Q)
+    ANSWER_OUTSIDE_WINDOW = _record("answer_outside_window", "Answer in no single window", "words {found} are in no one window", "raise `window: max_tokens` or `stride`", _QUALITY, _F, _Q)
     TOKEN_TYPE_OUT_OF_RANGE = _record("token_type_out_of_range", "Token type out of range", "token type {found}, expected {expected}", "use the family's token types", _CRASH, _Q)
     IMAGE_MISSING = _record("image_missing", "Image not found", "no file {found} in the raw folder", "put the image there or correct its path", _CRASH, _Q)
     IMAGE_PATH_ESCAPE = _record("image_path_escape", "Image path leaves the raw folder", "the path leaves the raw folder", "use a path inside the raw folder", _CRASH, _Q)

@@ -58,6 +58,8 @@ class Family:
         inverted_boxes_crash: whether x1 < x0 is an index error rather than silence.
         cls_box, sep_box, pad_box: boxes of special tokens.
         type_rows: rows of the token type table.
+        question_seps: separators between a question and the page: ``<s> q </s></s> page </s>`` of RoBERTa's kin,
+            ``[CLS] q [SEP] page [SEP]`` of BERT's.
         image: None for families that see no pixels.
     """
 
@@ -72,8 +74,12 @@ class Family:
     sep_box: Box
     pad_box: Box
     type_rows: int
+    question_seps: int
     image: ImageSpec | None
 
+
+DETECTRON2 = ImageSpec(channels="BGR", scale=1.0, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+"""Pixels as they are, blue first: mean and deviation are part of the model."""
 
 FAMILIES: dict[str, Family] = {
     # LayoutLMEmbeddings: arange positions; h and w embeddings looked up at y1 - y0 and x1 - x0, unclamped.
@@ -82,7 +88,7 @@ FAMILIES: dict[str, Family] = {
         base="microsoft/layoutlm-base-uncased",
         positions=Positions.FROM_ZERO, position_rows=512, pad_id=0, box_rows=1024, box_max=1000,
         inverted_boxes_crash=True, cls_box=ORIGIN, sep_box=(1000, 1000, 1000, 1000), pad_box=ORIGIN,
-        type_rows=2, image=None,
+        type_rows=2, question_seps=1, image=None,
     ),
     # LayoutLMv2Model: text positions arange; the 49 visual tokens are numbered from 0 again, so they take none
     # away. LayoutLMv2Tokenizer: sep_token_box 1000s. LayoutLMv2ImageProcessor: BGR, no rescaling (detectron2's
@@ -91,7 +97,7 @@ FAMILIES: dict[str, Family] = {
         base="microsoft/layoutlmv2-base-uncased",
         positions=Positions.FROM_ZERO, position_rows=512, pad_id=0, box_rows=1024, box_max=1000,
         inverted_boxes_crash=True, cls_box=ORIGIN, sep_box=(1000, 1000, 1000, 1000), pad_box=ORIGIN,
-        type_rows=2, image=ImageSpec(channels="BGR", scale=1.0, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)),
+        type_rows=2, question_seps=1, image=DETECTRON2,
     ),
     # LayoutLMv2's architecture with XLM-R's vocabulary: 514 position rows counted from 0, pad id 1. Only token
     # type 0 is ever used (LayoutXLMTokenizer), so one row is assumed where no config says more.
@@ -99,7 +105,7 @@ FAMILIES: dict[str, Family] = {
         base="microsoft/layoutxlm-base",
         positions=Positions.FROM_ZERO, position_rows=514, pad_id=1, box_rows=1024, box_max=1000,
         inverted_boxes_crash=True, cls_box=ORIGIN, sep_box=(1000, 1000, 1000, 1000), pad_box=ORIGIN,
-        type_rows=1, image=ImageSpec(channels="BGR", scale=1.0, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)),
+        type_rows=1, question_seps=2, image=DETECTRON2,
     ),
     # LayoutLMv3TextEmbeddings: positions after the pad id; h and w clipped to 0..1023, so inverted boxes train in
     # silence. LayoutLMv3Tokenizer: all special boxes zeros. LayoutLMv3ImageProcessor: RGB, mean = std = 0.5.
@@ -107,7 +113,7 @@ FAMILIES: dict[str, Family] = {
         base="microsoft/layoutlmv3-base",
         positions=Positions.AFTER_PAD, position_rows=514, pad_id=1, box_rows=1024, box_max=1000,
         inverted_boxes_crash=False, cls_box=ORIGIN, sep_box=ORIGIN, pad_box=ORIGIN,
-        type_rows=1, image=ImageSpec(),
+        type_rows=1, question_seps=2, image=ImageSpec(),
     ),
     # LiltTextEmbeddings: positions after the pad id; LiltLayoutEmbeddings looks up y1 - y0 unclamped. Prepared
     # with LayoutLMv3's tokenizer (model card of lilt-roberta-en-base), so special boxes are zeros.
@@ -115,7 +121,7 @@ FAMILIES: dict[str, Family] = {
         base="SCUT-DLVCLab/lilt-roberta-en-base",
         positions=Positions.AFTER_PAD, position_rows=514, pad_id=1, box_rows=1024, box_max=1000,
         inverted_boxes_crash=True, cls_box=ORIGIN, sep_box=ORIGIN, pad_box=ORIGIN,
-        type_rows=1, image=None,
+        type_rows=1, question_seps=2, image=None,
     ),
     # BrosTextEmbeddings: arange positions. Boxes are floats, corner / (width, height), taken through sinusoids
     # (no table, hence no index error). clovaai/bros: cls zeros, sep [w, h, w, h], which is ones.
@@ -123,7 +129,7 @@ FAMILIES: dict[str, Family] = {
         base="jinho8345/bros-base-uncased",
         positions=Positions.FROM_ZERO, position_rows=512, pad_id=0, box_rows=None, box_max=1,
         inverted_boxes_crash=False, cls_box=ORIGIN, sep_box=(1, 1, 1, 1), pad_box=ORIGIN,
-        type_rows=2, image=None,
+        type_rows=2, question_seps=1, image=None,
     ),
 }  # fmt: skip
 """Document families by the name a schema gives them."""

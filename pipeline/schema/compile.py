@@ -94,6 +94,17 @@ def _layout(layout: Layout, decimal: str) -> list[Field]:
                 wrong=Reason.LABEL_NOT_INTEGER if ids else Reason.LABEL_UNKNOWN, grouped=True,
             )
         )  # fmt: skip
+    if (label := layout.page_label) is not None:
+        ids = label.form == "ids"
+        kind = FieldType(Kind.INTEGER) if ids else TEXT
+        wrong = Reason.LABEL_NOT_INTEGER if ids else Reason.LABEL_UNKNOWN
+        fields.append(Field("@page_label", label.column, kind, wrong=wrong))
+    if (question := layout.question) is not None:
+        fields.append(_turn("@question", question.column))
+        for name, place in (("@answer_start", question.start), ("@answer_end", question.end)):
+            if place is not None:
+                whole = FieldType(Kind.INTEGER)
+                fields.append(Field(name, place, whole, required=False, wrong=Reason.ANSWER_INVALID))
     for name, path in (("@page_width", layout.page.width), ("@page_height", layout.page.height)):
         if isinstance(path, str):
             fields.append(_page_size(name, path, NUMBER, decimal))

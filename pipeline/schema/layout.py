@@ -67,6 +67,32 @@ class Labels(Strict):
     required: bool = True
 
 
+class PageLabel(Strict):
+    """One label a page: sequence classification. Every window of the page carries it."""
+
+    column: str
+    names: Annotated[tuple[str, ...], Is(min_length=1)]
+    """The closed list; its order gives the ids."""
+    form: Literal["names", "ids"] = "names"
+
+
+class Question(Strict):
+    """A question on the page, answered by a span of its words: extractive question answering."""
+
+    column: str
+    """Field with the question."""
+    start: str | None = None
+    """Field with the place, from 0, of the answer's first word; blank: the page has no answer."""
+    end: str | None = None
+    """Field with the place of its last word."""
+
+    @model_validator(mode="after")
+    def _both_ends(self) -> Question:
+        if (self.start is None) != (self.end is None):
+            raise ValueError("give both `start` and `end`, or neither")
+        return self
+
+
 class Image(Strict):
     """The page image."""
 
@@ -112,6 +138,9 @@ class Layout(Strict):
     boxes: Boxes
     page: Page = Page()
     labels: Labels | None = None
+    """One label a word: token classification."""
+    page_label: PageLabel | None = None
+    question: Question | None = None
     image: Image | None = None
     clip_tolerance: ClipTolerance = ClipTolerance(percent=0.5)
     drop_words: tuple[str, ...] = ()
@@ -121,6 +150,12 @@ class Layout(Strict):
     geometry: Literal["judge", "off"] = "judge"
     """Whether a page whose geometry cannot be right is stopped (``bbox_unit_suspect``)."""
     window: Window = Window()
+
+    @model_validator(mode="after")
+    def _one_task(self) -> Layout:
+        if self.labels is not None and self.page_label is not None:
+            raise ValueError("give either `labels` or `page_label`")
+        return self
 
     @model_validator(mode="after")
     def _sized_by_its_image(self) -> Layout:

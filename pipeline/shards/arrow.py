@@ -24,13 +24,22 @@ is the physical row or line; ``notes`` the slugs of its repairs and flags."""
 
 
 def layout(
-    columns: list[pa.Field], *, float_boxes: bool, labels: bool, image: bool, record: bool
+    columns: list[pa.Field],
+    *,
+    float_boxes: bool,
+    labels: bool,
+    image: bool,
+    record: bool,
+    page_label: bool = False,
+    answer: bool = False,
 ) -> pa.Schema:
     """Samples of a document data set, one a window, unpadded.
 
     ``bbox`` holds four numbers a token, xyxy: int16 0–1000, or float32 0–1 for families that take floats;
     ``word_ids`` the word of each token (-1 for special tokens), counted over the record's words as read;
-    ``page_id`` the key of the page image in the pages data set.
+    ``page_id`` the key of the page image in the pages data set. With one label a page, ``labels`` is one int64 a
+    window. ``start_positions`` and ``end_positions`` are the first and last token of the answer in the window, both 0
+    where it has none.
     """
     number = pa.float32() if float_boxes else pa.int16()
     fields = [
@@ -45,6 +54,10 @@ def layout(
     ]
     if labels:
         fields.append(pa.field("labels", IDS, nullable=False))
+    if page_label:
+        fields.append(pa.field("labels", pa.int64(), nullable=False))
+    if answer:
+        fields += [pa.field(f"{end}_positions", pa.int32(), nullable=False) for end in ("start", "end")]
     if image:
         fields.append(pa.field("page_id", pa.string()))
     return pa.schema([*fields, *_record(record)])

@@ -44,6 +44,8 @@ class Certify:
             self._boxes(samples, findings)
         if "labels" in names and pa.types.is_integer(samples.table.schema.field("labels").type):
             self._classes(samples, findings)
+        if "start_positions" in names:
+            self._answers(samples, findings)
         return samples, findings
 
     def _tokens(self, samples: Samples, findings: Findings) -> None:
@@ -98,6 +100,19 @@ class Certify:
         if len(words) == len(boxes):
             nowhere = (words >= 0) & ~boxes.any(axis=1)
             judge.values(Reason.BBOX_ZERO_AREA, nowhere, lengths, boxes, "a box on the page")
+
+    def _answers(self, samples: Samples, findings: Findings) -> None:
+        start, end = (samples.table[f"{name}_positions"].to_numpy() for name in ("start", "end"))
+        words, lengths = flat(samples.table["word_ids"])
+        first = np.cumsum(lengths) - lengths
+        outside = (start < 0) | (end < start) | (end >= lengths)
+        for places in (start, end):
+            # The start token stands for no answer; any other place must be on a word.
+            at = np.where(outside, 0, first + places)
+            outside |= (places > 0) & (words[np.minimum(at, max(len(words) - 1, 0))] < 0)
+        _Judgement(samples, findings, "start_positions").samples(
+            Reason.ANSWER_INVALID, outside, start, "a span of words in the window"
+        )
 
     def _classes(self, samples: Samples, findings: Findings) -> None:
         labels = samples.table["labels"].to_numpy()

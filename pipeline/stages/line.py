@@ -105,7 +105,8 @@ def context_of(loaded: LoadedSchema, raw: Path) -> Context:
 def label_names(schema: Schema) -> tuple[str, ...]:
     """Names of the label ids in order: what a model's ``id2label`` must say."""
     if schema.layout is not None:
-        return schema.layout.labels.names if schema.layout.labels is not None else ()
+        labels = schema.layout.labels or schema.layout.page_label
+        return labels.names if labels is not None else ()
     if schema.kind == "table":
         from pipeline.stages.table import stage
 

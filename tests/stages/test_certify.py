@@ -134,3 +134,35 @@ def test_all_samples_of_a_record_are_rejected_with_one_bad_window() -> None:
     given = Samples(given.table, np.array([4, 4, 9], np.int64))
     _, findings = Certify(context("layout"))(given)
     assert without(given, findings).ids.tolist() == [9]
+
+
+ANSWERED: dict[str, Any] = {
+    **{key: value for key, value in LAYOUT.items() if key != "labels"},
+    "input_ids": [0, 9, 2, 5, 6, 2],
+    "attention_mask": [1] * 6,
+    "bbox": [[0] * 4] * 3 + [[1, 2, 3, 4]] * 2 + [[0] * 4],
+    "word_ids": [-1, -1, -1, 0, 1, -1],
+}
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "good"),
+    [
+        (3, 4, True),
+        (4, 4, True),
+        (0, 0, True),
+        (4, 3, False),
+        (3, 5, False),
+        (3, 6, False),
+        (-1, 4, False),
+        (1, 4, False),
+    ],
+)
+def test_an_answer_is_a_span_of_words_or_the_start_token(start: int, end: int, good: bool) -> None:
+    shard = arrow.layout([], float_boxes=False, labels=False, image=False, record=False, answer=True)
+    rows = [{**ANSWERED, "start_positions": 3, "end_positions": 4}]
+    rows.append({**ANSWERED, "start_positions": start, "end_positions": end})
+    given = Samples(pa.Table.from_pylist(rows, schema=shard), np.arange(2, dtype=np.int64))
+    _, findings = Certify(context("layout"))(given)
+    assert findings.rejected().tolist() == ([] if good else [1])
+    assert {item.reason for item in findings.items} <= {Reason.ANSWER_INVALID}

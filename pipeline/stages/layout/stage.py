@@ -7,10 +7,12 @@ import pyarrow as pa
 from pipeline.batch import EncodeStage, RecordStage
 from pipeline.shards import arrow
 from pipeline.stages.context import Context
+from pipeline.stages.layout.answer import AnswerStage
 from pipeline.stages.layout.boxes import BoxStage
 from pipeline.stages.layout.encode import Encode
 from pipeline.stages.layout.image import ImageStage, image_spec
 from pipeline.stages.layout.labels import LabelStage
+from pipeline.stages.layout.page_label import PageLabelStage
 from pipeline.stages.layout.words import WordStage
 
 
@@ -22,6 +24,10 @@ def record_stages(context: Context) -> list[RecordStage]:
     stages: list[RecordStage] = [WordStage(context), BoxStage(context)]
     if layout.labels is not None:
         stages.append(LabelStage(context))
+    if layout.page_label is not None:
+        stages.append(PageLabelStage(context))
+    if layout.question is not None and layout.question.start is not None:
+        stages.append(AnswerStage(context))
     if layout.image is not None:
         stages.insert(0 if layout.page.from_image else len(stages), ImageStage(context))
     return stages
@@ -42,6 +48,8 @@ def shard_schema(context: Context) -> pa.Schema:
         labels=schema.layout.labels is not None,
         image=schema.layout.image is not None,
         record=schema.output.keep_record,
+        page_label=schema.layout.page_label is not None,
+        answer=schema.layout.question is not None and schema.layout.question.start is not None,
     )
 
 

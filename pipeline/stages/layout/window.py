@@ -29,21 +29,22 @@ class Windows:
     count: Int64s
 
 
-def windows(tokens: Int64s, room: int, stride: int) -> Windows:
-    """Cut records of ``tokens`` tokens (int64 [records]) into windows of at most ``room``.
+def windows(tokens: Int64s, room: int | Int64s, stride: int) -> Windows:
+    """Cut records of ``tokens`` tokens (int64 [records]) into windows of at most ``room`` (one for all, or each).
 
     Window k starts at k · (room − stride), as ``return_overflowing_tokens`` of the tokenizers library has it; the
     last one ends with the record and holds at least one fresh token. A record without tokens has no window.
     """
-    if not 0 <= stride < room:
-        raise ValueError(f"a stride of {stride} in windows of {room} tokens")
+    room = np.broadcast_to(room, tokens.shape)
+    if stride < 0 or (room <= stride).any():
+        raise ValueError(f"a stride of {stride} in windows of {room.min()} tokens")
     step = room - stride
     count = np.where(tokens > 0, 1 + np.maximum(0, -(-(tokens - room) // step)), 0)
     record = np.repeat(np.arange(len(tokens)), count)
     number = within(count)
     begin = (np.cumsum(tokens) - tokens)[record]
-    start = begin + number * step
-    end = np.minimum(start + room, begin + tokens[record])
+    start = begin + number * step[record]
+    end = np.minimum(start + room[record], begin + tokens[record])
     fresh = np.where(number > 0, start + stride, start)
     return Windows(record, start, end, fresh, number, count[record])
 
