@@ -7,10 +7,13 @@ run from scratch finds. The first record in the order of the inputs stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
@@ -22,6 +25,9 @@ from pipeline.shards.part import data_folder
 
 Locate = Callable[[str], Path]
 """Name of a shard relative to the output folder → where it lies now."""
+Keys = npt.NDArray[np.uint64]
+KEYS_AT_ONCE = 4_000_000
+"""Keys compared in one round: 32 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,40 +94,86 @@ def _overlap(schema: Schema, view: pl.DataFrame) -> pl.DataFrame:
 
 
 def _view(schema: Schema, receipts: Sequence[Receipt], locate: Locate) -> pl.DataFrame:
-    """Every record of a first pass, in the order of the inputs: one row a record."""
-    frames = []
-    splits = {dataset: split for split, dataset in dataset_names(schema).items()}
-    for number, receipt in enumerate(receipts):
-        place = receipt.source if receipt.sheet is None else f"{receipt.source}, sheet {receipt.sheet}"
-        for dataset, split in splits.items():
-            for part in receipt.parts.get(dataset, ()):
-                found = _columns(locate(f"{data_folder(dataset)}/{part.name}"))
-                frames.append(_framed(number, found["row"], found["content_id"], split, place))
-        for repeat in receipt.repeats:
-            rows, contents = pl.Series([repeat.row]), pl.Series([repeat.content])
-            frames.append(_framed(number, rows, contents, repeat.split, place))
+    """The records of a first pass whose content may stand twice, in the order of the inputs: one row a record.
+
+    Memory is bounded: short keys are compared first, in as many rounds as keep one round's keys below ``KEYS_AT_ONCE``;
+    only records with a key that comes twice are looked at whole.
+    """
+    shards = list(_shards(schema, receipts, locate))
+    rounds = 1 + sum(shard.rows for shard in shards) // KEYS_AT_ONCE
+    twice = np.concatenate([_twice(shards, number, rounds) for number in range(rounds)])
+    frames = [frame for shard in shards if len(frame := shard.among(twice))]
     if not frames:
         return SCHEMA.to_frame()
     view = pl.concat(frames)
     return view.unique(["receipt", "row", "content_id"], keep="first").sort("receipt", "row", "content_id")
 
 
-def _framed(number: int, rows: pl.Series, contents: pl.Series, split: str, place: str) -> pl.DataFrame:
-    frame = pl.DataFrame({"row": rows, "content_id": contents})
-    where = pl.format("{}, row {}", pl.lit(place), "row")
-    return frame.select(
-        pl.lit(number, pl.Int64).alias("receipt"), "row", "content_id", pl.lit(split).alias("split"),
-        where.alias("place"),
-    )  # fmt: skip
+def _twice(shards: Sequence[_Shard], number: int, rounds: int) -> Keys:
+    """Keys of one round that come in more than one record, sorted, uint64."""
+    gathered = [keys[keys % np.uint64(rounds) == number] for shard in shards for keys in shard.short_keys()]
+    keys = np.sort(np.concatenate(gathered)) if gathered else np.empty(0, np.uint64)
+    return np.unique(keys[1:][keys[1:] == keys[:-1]])
 
 
-def _columns(path: Path) -> pl.DataFrame:
+@dataclass(frozen=True, slots=True)
+class _Shard:
+    """The records of one shard, or those that an earlier second pass took from a partition."""
+
+    receipt: int
+    place: str
+    split: str
+    rows: int
+    batches: Callable[[], Iterator[pa.RecordBatch]]
+
+    def short_keys(self) -> Iterator[Keys]:
+        """Short keys of the records, batch by batch; the windows of one record count once."""
+        for batch in self.batches():
+            rows = batch.column("row").to_numpy(zero_copy_only=False)
+            first = np.flatnonzero(np.diff(rows, prepend=rows[0] - 1)) if len(rows) else np.empty(0, np.int64)
+            yield _keys(batch.column("content_id").take(pa.array(first, pa.int64())))
+
+    def among(self, twice: Keys) -> pl.DataFrame:
+        """The records with one of these keys."""
+        frames = [SCHEMA.to_frame()]
+        for batch in self.batches():
+            hits = np.isin(_keys(batch.column("content_id")), twice)
+            if not hits.any():
+                continue
+            frame = pl.from_arrow(batch.filter(pa.array(hits)))
+            assert isinstance(frame, pl.DataFrame)  # noqa: S101 - a batch gives a frame
+            where = pl.format("{}, row {}", pl.lit(self.place), "row")
+            frames.append(
+                frame.select(
+                    pl.lit(self.receipt, pl.Int64).alias("receipt"), "row", "content_id",
+                    pl.lit(self.split).alias("split"), where.alias("place"),
+                )
+            )  # fmt: skip
+        return pl.concat(frames)
+
+
+def _shards(schema: Schema, receipts: Sequence[Receipt], locate: Locate) -> Iterator[_Shard]:
+    splits = {dataset: split for split, dataset in dataset_names(schema).items()}
+    for number, receipt in enumerate(receipts):
+        place = receipt.source if receipt.sheet is None else f"{receipt.source}, sheet {receipt.sheet}"
+        for dataset, split in splits.items():
+            for part in receipt.parts.get(dataset, ()):
+                path = locate(f"{data_folder(dataset)}/{part.name}")
+                yield _Shard(number, place, split, part.rows, partial(_columns, path))
+        for repeat in receipt.repeats:
+            columns = {"row": [repeat.row], "content_id": [repeat.content]}
+            batch = pa.RecordBatch.from_pydict(columns)
+            yield _Shard(number, place, repeat.split, 1, partial(iter, [batch]))
+
+
+def _columns(path: Path) -> Iterator[pa.RecordBatch]:
     """``row`` and ``content_id`` of a shard; its other columns stay on the disk."""
     with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as stream:
-        batches = [batch.select(["row", "content_id"]) for batch in stream]
-        table = pa.Table.from_batches(
-            batches, pa.schema([stream.schema.field("row"), stream.schema.field("content_id")])
-        )
-        frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)  # noqa: S101 - a table gives a frame
-    return frame
+        for batch in stream:
+            yield batch.select(["row", "content_id"])
+
+
+def _keys(contents: pa.Array) -> Keys:
+    """The first 15 hexadecimal digits of each digest, uint64."""
+    texts = pl.Series(pl.from_arrow(contents))
+    return texts.str.head(15).str.to_integer(base=16, dtype=pl.Int64).to_numpy().astype(np.uint64)
