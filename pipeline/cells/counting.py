@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw
 from pipeline.batch import Int64s, Mask
 from pipeline.cells import exact
 from pipeline.cells.shape import Node, Shape
-from pipeline.cells.turns import keys_present
+from pipeline.cells.turns import MessageKeys, keys_present
 from pipeline.fields import FieldType, Kind
 
 COLON, QUOTE = ord(":"), ord('"')
@@ -42,7 +42,7 @@ def keys(shape: Shape, rows: list[Any], unread: int, depth: int) -> Int64s:
     -1 for a record with an unread value that is nested too deeply.
     """
     counts = np.zeros(len(rows), np.int64)
-    _count(shape.root, rows, np.arange(len(rows)), counts)
+    _Counter(counts, depth).node(shape.root, rows, np.arange(len(rows)))
     for i in range(unread):
         for place, row in enumerate(rows):
             raw = bytes(getattr(row, f"u{i}"))
@@ -53,69 +53,69 @@ def keys(shape: Shape, rows: list[Any], unread: int, depth: int) -> Int64s:
     return counts
 
 
-def _count(node: Node, values: list[Any], owners: Int64s, counts: Int64s) -> None:
-    """Add the keys below these values of a node to their owners' counts."""
-    if node.leaf is not None:
-        assert node.reading is not None  # noqa: S101
-        _count_leaf(node.leaf, values, owners, counts, node)
-        return
-    always = 0
-    for member in node.members.values():
-        simple = member.leaf is not None and member.leaf.kind in _SCALARS and not member.lists
-        always += member.required
-        if simple and member.required:
-            continue
-        below, there = [getattr(value, member.attribute) for value in values], owners
-        if not member.required:
-            present = _present(below)
-            counts += np.bincount(owners[present], minlength=len(counts))
-            if not present.all():
-                below = [value for value, kept in zip(below, present.tolist(), strict=True) if kept]
-                there = owners[present]
-        if not simple:
-            below, there = _without_none(below, there)
-            for _ in range(member.lists):
-                below, there = _opened(below, there)
-            _count(member, below, there, counts)
-    if always:
-        counts += always * np.bincount(owners, minlength=len(counts))
+class _Counter:
+    """Adds the keys below the values of a node to the counts of the records they belong to (their owners)."""
+
+    def __init__(self, counts: Int64s, depth: int) -> None:
+        self._counts, self._depth = counts, depth
+
+    def node(self, node: Node, values: list[Any], owners: Int64s) -> None:
+        """Values of a node of the tree."""
+        if node.leaf is not None:
+            assert node.reading is not None  # noqa: S101
+            self._leaf(node.leaf, values, owners, node.reading.field.message_keys)
+            return
+        always = 0
+        for member in node.members.values():
+            simple = member.leaf is not None and member.leaf.kind in _SCALARS and not member.lists
+            always += member.required
+            if simple and member.required:
+                continue
+            below, there = [getattr(value, member.attribute) for value in values], owners
+            if not member.required:
+                below, there = self._present(below, there)
+            if not simple:
+                below, there = _without_none(below, there)
+                for _ in range(member.lists):
+                    below, there = _opened(below, there)
+                self.node(member, below, there)
+        if always:
+            self._add(owners, always)
+
+    def _leaf(self, type_: FieldType, values: list[Any], owners: Int64s, keys: MessageKeys) -> None:
+        """Values of what is read."""
+        match type_.kind:
+            case Kind.LIST if type_.item is not None and type_.item.kind not in _SCALARS:
+                self._leaf(type_.item, *_opened(*_without_none(values, owners)), keys)
+            case Kind.STRUCT:
+                values, owners = _without_none(values, owners)
+                for i, (_, member) in enumerate(type_.fields):
+                    below, there = self._present([getattr(value, f"m{i}") for value in values], owners)
+                    self._leaf(member, below, there, keys)
+            case Kind.MESSAGES:
+                lists = [(v, o) for v, o in zip(values, owners.tolist(), strict=True) if isinstance(v, list)]
+                below, there = _opened([v for v, _ in lists], np.array([o for _, o in lists], np.int64))
+                self._add(there, np.array(keys_present(below, keys), np.int64))
+            case Kind.JSON:
+                inner = [_keys_of(bytes(v), self._depth) if isinstance(v, Raw) else 0 for v in values]
+                self._add(owners, np.array(inner, np.int64))
+            case _:
+                pass
+
+    def _present(self, values: list[Any], owners: Int64s) -> tuple[list[Any], Int64s]:
+        """Count the keys that are there; their values, and whose they are."""
+        raw = bool(values) and isinstance(values[0], Raw)
+        there = np.array([bool(bytes(v)) if raw else v is not UNSET for v in values], bool)
+        self._add(owners[there], 1)
+        if there.all():
+            return values, owners
+        return [value for value, kept in zip(values, there.tolist(), strict=True) if kept], owners[there]
+
+    def _add(self, owners: Int64s, counts: Int64s | int) -> None:
+        np.add.at(self._counts, owners, counts)
 
 
 _SCALARS = (Kind.TEXT, Kind.INTEGER, Kind.NUMBER, Kind.BOOLEAN, Kind.DATE, Kind.DATETIME)
-
-
-def _count_leaf(type_: FieldType, values: list[Any], owners: Int64s, counts: Int64s, node: Node) -> None:
-    match type_.kind:
-        case Kind.LIST:
-            assert type_.item is not None  # noqa: S101
-            if type_.item.kind not in _SCALARS:
-                below, there = _opened(*_without_none(values, owners))
-                _count_leaf(type_.item, below, there, counts, node)
-        case Kind.STRUCT:
-            values, owners = _without_none(values, owners)
-            for i, (_, member) in enumerate(type_.fields):
-                below = [getattr(value, f"m{i}") for value in values]
-                present = _present(below)
-                below = [value for value, kept in zip(below, present.tolist(), strict=True) if kept]
-                counts += np.bincount(owners[present], minlength=len(counts))
-                _count_leaf(member, below, owners[present], counts, node)
-        case Kind.MESSAGES:
-            assert node.reading is not None  # noqa: S101
-            lists = [(v, o) for v, o in zip(values, owners.tolist(), strict=True) if isinstance(v, list)]
-            below, there = _opened([v for v, _ in lists], np.array([o for _, o in lists], np.int64))
-            present = keys_present(below, node.reading.field.message_keys)
-            counts += np.bincount(there, weights=present, minlength=len(counts)).astype(np.int64)
-        case Kind.JSON:
-            inner = [_keys_of(bytes(v)) if isinstance(v, Raw) else 0 for v in values]
-            counts += np.bincount(owners, weights=inner, minlength=len(counts)).astype(np.int64)
-        case _:
-            pass
-
-
-def _present(values: list[Any]) -> npt.NDArray[np.bool_]:
-    if values and isinstance(values[0], Raw):
-        return np.array([bool(bytes(value)) for value in values], bool)
-    return np.array([value is not UNSET for value in values], bool)
 
 
 def _without_none(values: list[Any], owners: Int64s) -> tuple[list[Any], Int64s]:
@@ -131,11 +131,13 @@ def _opened(values: list[Any], owners: Int64s) -> tuple[list[Any], Int64s]:
     return [item for value in values for item in value], np.repeat(owners, lengths)
 
 
-def _keys_of(raw: bytes) -> int:
-    """Keys in a JSON text, each counted once in its object; -1 when it is not plainly good."""
+def _keys_of(raw: bytes, depth: int) -> int:
+    """Keys in a JSON text, each counted once in its object; far below 0 when it is to be looked at exactly."""
     if raw[:1] not in b"[{":
         return 0
+    if raw.count(b"[") + raw.count(b"{") >= depth // 2 and exact.nesting(raw) >= depth // 2:
+        return -(2**40)
     try:
-        return sum(1 for _ in exact.members(exact.parse(raw, MOST_DEPTH)))
+        return sum(1 for _ in exact.members(exact.parse(raw, depth)))
     except exact.NotJson:
-        return -(2**20)
+        return -(2**40)

@@ -180,6 +180,8 @@ def _all_at_once(
     The decoder takes a stream of values; each text is one value because each begins with a brace and ends with
     one: an object that went on over the border would need a comma there.
     """
+    if not (np.diff(offsets) > 1).all():
+        return None
     last = offsets[1:] - 1
     last = last - (array[last] == ord("\n"))
     last = last - (array[last] == ord("\r"))

@@ -134,14 +134,15 @@ def written(value: Any) -> str:
         return str.__str__(value)
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
+    parts: list[str] = []  # plain loops: each level of nesting takes one frame of the stack only
     if isinstance(value, dict):
-        return (
-            "{"
-            + ", ".join(f"{json.dumps(k, ensure_ascii=False)}: {written(v)}" for k, v in value.items())
-            + "}"
-        )
+        for key, item in value.items():
+            parts.append(f"{json.dumps(key, ensure_ascii=False)}: {written(item)}")
+        return "{" + ", ".join(parts) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(written, value)) + "]"
+        for item in value:
+            parts.append(written(item))  # noqa: PERF401
+        return "[" + ", ".join(parts) + "]"
     return {None: "null", True: "true", False: "false"}[value]
 
 

@@ -52,14 +52,14 @@ class Documents:
         """The documents of these rows."""
         import polars as pl
 
-        order = pl.int_range(pl.len())
+        order = pl.col(ROW)
         if self._order is not None:
-            numbers = grammar.parse(table.get_column(self._order), Kind.INTEGER).values
-            order = pl.lit(numbers)
-        place = pl.int_range(pl.len())
-        table = table.with_columns(place.alias("@place"), order.alias("@order"))
-        group = pl.when(pl.col(KEY).is_null()).then("@place").otherwise(pl.col("@place").min().over(KEY))
-        table = table.with_columns(group.alias("@group")).sort("@group", "@order", "@place", nulls_last=True)
+            order = pl.lit(grammar.parse(table.get_column(self._order), Kind.INTEGER).values)
+        # A document's row is its first row that could be read.
+        first = pl.coalesce(pl.col(ROW).filter(~pl.col(LOST)).min(), pl.col(ROW).min()).over(KEY)
+        group = pl.when(pl.col(KEY).is_null()).then(ROW).otherwise(first)
+        table = table.with_columns(order.alias("@order"), group.alias("@group"))
+        table = table.sort("@group", "@order", ROW, nulls_last=True)
         starts = np.flatnonzero(np.diff(table["@group"].to_numpy(), prepend=-1))
         at = 0
         while at < len(starts):
@@ -77,7 +77,7 @@ class Documents:
         ids = np.arange(self._records, self._records + count, dtype=np.int64)
         self._records += count
         owner = np.repeat(np.arange(count), np.diff(starts, append=table.height))
-        rows, lost = table[ROW].to_numpy(), table[LOST].to_numpy()
+        lost = table[LOST].to_numpy()
         read = table.filter(~pl.col(LOST))
         offsets = np.concatenate([[0], np.cumsum(np.bincount(owner[~lost], minlength=count))])
         borders = pa.array(offsets.astype(np.int64))
@@ -92,7 +92,7 @@ class Documents:
             for i in np.flatnonzero(lost).tolist():
                 parts[owner[i]].append(table[RAW][i] or b"")
             raw = pa.array([b"\n".join(part) if part else None for part in parts], pa.binary())
-        first = np.minimum.reduceat(rows, starts).astype(np.int64)
+        first = table["@group"].to_numpy()[starts].astype(np.int64)
         batch = Batch(
             self._partition.source, self._partition.sheet, ids, first, pl.DataFrame(), pl.DataFrame(columns), raw,
             unread, self._decimal,

@@ -125,7 +125,9 @@ class _Groups:
         self._limit = max(schema.read.limits.record_mb * 2**20, BATCH_BYTES)
         self._documents = Documents(partition, schema, group.order)
         self._last: str | None = None  # key of the last row that has one
-        self._tail: list[pl.DataFrame] = []  # unread rows at the end: the key behind them is not known yet
+        self._tail: list[
+            pl.DataFrame
+        ] = []  # from an unread row at the end: the key behind it is not known yet
         self._kept: list[pl.DataFrame] = []
 
     def add(self, batch: Batch, keys: pl.Series, findings: Findings) -> None:
@@ -134,8 +136,10 @@ class _Groups:
 
         self._documents.note(batch, findings)
         table = pl.concat([*self._tail, flat_rows(batch, keys)])
-        read = np.flatnonzero(~table[LOST].to_numpy())
-        cut = int(read[-1]) + 1 if len(read) else 0
+        keyed = np.flatnonzero(table[KEY].is_not_null().to_numpy())
+        cut = int(keyed[-1]) + 1 if len(keyed) else 0
+        lost = np.flatnonzero(table[LOST].to_numpy()[cut:])
+        cut = cut + int(lost[0]) if len(lost) else table.height
         self._tail = [table[cut:]]
         self._keep(table[:cut])
 
@@ -147,17 +151,16 @@ class _Groups:
             self._keep(self._tail.pop())
         runs = self._partition.grouping == "runs"
         size = sum(part.estimated_size() for part in self._kept)
-        if runs and (everything or size >= BATCH_BYTES or sum(p.height for p in self._kept) >= FLUSH_ROWS):
-            table = pl.concat(self._kept) if self._kept else pl.DataFrame()
-            open_ = (
-                table.filter(pl.col(KEY) == self._last) if table.height and not everything else table.clear()
-            )
-            self._kept = [open_]
-            size = open_.estimated_size()
-            if table.height:
-                yield from self._documents.batches(
-                    table if everything else table.filter(pl.col(KEY).ne_missing(self._last))
-                )
+        if (
+            runs
+            and self._kept
+            and (everything or size >= BATCH_BYTES or sum(p.height for p in self._kept) >= FLUSH_ROWS)
+        ):
+            table = pl.concat(self._kept)
+            open_ = pl.lit(False) if everything else pl.col(KEY).eq_missing(pl.lit(self._last, pl.String))
+            self._kept = [table.filter(open_)]
+            size = self._kept[0].estimated_size()
+            yield from self._documents.batches(table.filter(~open_))
         elif everything and self._kept:
             yield from self._documents.batches(pl.concat(self._kept))
         if (runs or self._one) and size > self._limit:

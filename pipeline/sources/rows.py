@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 KEY, ROW, ID, LOST, RAW = "@key", "@row", "@id", "@lost", "@raw"
-HELPERS = (KEY, ROW, ID, LOST, RAW, "@place", "@order", "@group")
+HELPERS = (KEY, ROW, ID, LOST, RAW, "@order", "@group")
 """Columns that stand beside the cells while rows are grouped: group key, physical row, ordinal, whether the row could
 not be read, and its bytes then."""
 
