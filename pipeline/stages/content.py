@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 
 from pipeline.arrays import flat
@@ -48,6 +48,8 @@ def _of_arrays(samples: Samples, names: list[str], starts: Int64s, ends: Int64s)
 
 def _of_columns(samples: Samples, names: list[str]) -> list[str]:
     """One digest a row, over its values as JSON."""
-    rows = samples.table.select(names).to_pylist()
-    texts = (json.dumps(row, sort_keys=True, default=str).encode("utf-8", "surrogatepass") for row in rows)
+    frame = pl.from_arrow(samples.table.select(names))
+    assert isinstance(frame, pl.DataFrame)  # noqa: S101 - a table gives a frame
+    rows = frame.select(pl.struct(names).struct.json_encode())
+    texts = (row.encode("utf-8") for row in rows.to_series().to_list())
     return [hashlib.blake2b(text, digest_size=16).hexdigest() for text in texts]
