@@ -60,6 +60,8 @@ class Labels(Strict):
     names: Annotated[tuple[str, ...], Is(min_length=1)]
     """The closed list; its order gives the ids."""
     form: Literal["names", "ids"] = "names"
+    ignore_id: int | None = -100
+    """Among ids: the one that means "no label"; null: none does."""
     scheme: Literal["bio", "bioes", "none"] = "bio"
     align: Literal["first_subword", "all_subwords"] = "first_subword"
     fold_case: bool = False

@@ -107,13 +107,14 @@ def _word(context: Context, key: str, value: Any, report: Report, tolerance: flo
     """One word of ``value``."""
     if (
         key in SPOKEN
+        or (key.endswith("_tolerance") and key.removesuffix("_tolerance") in context.value.get("docs", {}))
         or key in ("tolerance", "quarantined_min")
         or (isinstance(value, str) and is_verdict(value))
     ):
         return
     if key in _SPECIAL:
         _SPECIAL[key](context, value, report)
-    elif key in ("pixel", "pixel_near", "distinct_levels"):
+    elif key in pixels.WORDS:
         pixels.check(context, key, value, report, tolerance)
     elif key.startswith("must_not_"):
         forbidden.check(context, key, value, report)
@@ -134,7 +135,7 @@ def _of_record(
 ) -> None:
     """Words nested under a record's id."""
     for key, inner in value.items():
-        if key in ("pixel", "pixel_near", "distinct_levels"):
+        if key in pixels.WORDS:
             pixels.check(context, key, {name: inner}, report, tolerance)
         elif not values.check(context, key, {name: inner}, report, tolerance):
             report.unchecked.append(f"{name}.{key}")

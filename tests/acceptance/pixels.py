@@ -13,6 +13,7 @@ from tests.acceptance.matching import Context
 from tests.acceptance.outcome import Record
 from tests.acceptance.values import actual_of
 
+WORDS = ("pixel", "pixel_near", "distinct_levels", "size")
 EXACT, NEAR = 3, 24
 """Largest difference a channel may have: resampling blurs what lies near an edge."""
 SIDE = 224
@@ -29,6 +30,8 @@ def check(context: Context, key: str, wanted: Any, report: Report, tolerance: fl
             continue  # it speaks of other records
         if image is None:
             report.fail(f"{name}: no page image stored")
+        elif key == "size":
+            _upright(context, record, image, value, report)
         elif key == "distinct_levels":
             levels = len(np.unique(image[..., 0]))
             report.expect(
@@ -63,8 +66,29 @@ def original_size(context: Context, record: Record) -> tuple[int, int]:
     from PIL import Image, ImageOps
 
     page = context.outcome.pages[record.samples[0]["page_id"]]
-    with Image.open(context.case.folder / str(page["image"]).removeprefix("raw/")) as image:
+    with Image.open(context.case.folder / str(page["image"])) as image:
         return ImageOps.exif_transpose(image).size
+
+
+def _upright(
+    context: Context, record: Record, image: npt.NDArray[np.uint8], wanted: Any, report: Report
+) -> None:
+    """The stored side is always the model's: that it was made from the page of this size, the right way up, shows in
+    the likeness to the original turned upright here."""
+    from PIL import Image, ImageOps
+
+    page = context.outcome.pages[record.samples[0]["page_id"]]
+    with Image.open(context.case.folder / str(page["image"])) as opened:
+        upright = ImageOps.exif_transpose(opened).convert("RGBA")
+    size = list(upright.size)
+    report.expect(size == list(wanted) or list(wanted) == [SIDE, SIDE], f"size {size}, expected {wanted}")
+    ground = Image.new("RGBA", upright.size, "white")
+    ground.alpha_composite(upright)
+    likeness = np.asarray(ground.convert("RGB").resize((SIDE, SIDE), Image.Resampling.BILINEAR)).astype(int)
+    away = float(np.abs(likeness - image).mean())
+    report.expect(
+        away < NEAR, f"row {record.place[2]}: the stored image is not the upright page ({away:.0f} away)"
+    )
 
 
 def _compare(

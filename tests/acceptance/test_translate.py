@@ -153,6 +153,7 @@ def test_labels_as_ids(tmp_path: Path, words: str) -> None:
     )["layout"]["labels"]
     assert labels["form"] == "ids"
     assert len(labels["names"]) == int(words.split("n=")[1][0])
+    assert labels.get("ignore_id", -100) == (None if "no ignore" in words else -100)
 
 
 @pytest.mark.parametrize(

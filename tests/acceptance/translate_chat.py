@@ -106,7 +106,7 @@ def _alpaca(assumed: dict[str, Any], sample: Sample) -> dict[str, Any]:
 def _messages(column: str, assumed: dict[str, Any], sample: Sample) -> dict[str, Any]:
     turns = [turn for value in sample.values(column) if isinstance(cell(value), list) for turn in cell(value)]
     keys = {key for turn in turns if isinstance(turn, dict) for key in turn}
-    tools = bool(assumed.get("tools"))
+    tools = _tools_in_scope(assumed)
     form = "openai" if tools else "sharegpt" if "from" in keys else "messages"
     source: dict[str, Any] = {"format": form, "column": column}
     if tools and (definitions := sample.first(("tools", "functions"))):
@@ -114,6 +114,16 @@ def _messages(column: str, assumed: dict[str, Any], sample: Sample) -> dict[str,
     if (system := sample.first(("system",))) and not sample.tabular:
         source["system"] = {"column": system, "optional": True}
     return source
+
+
+def _tools_in_scope(assumed: dict[str, Any]) -> bool:
+    """Whether tool turns belong to the set: said, or shown by the list of roles."""
+    said = assumed.get("tools")
+    if isinstance(said, str):
+        return not any(word in said.lower() for word in ("not", "out of", "no ", "none"))
+    if said is None:
+        return "tool" in (assumed.get("roles") or ())
+    return bool(said)
 
 
 def _grammar(assumed: dict[str, Any], sample: Sample, source: dict[str, Any]) -> str:
@@ -129,8 +139,7 @@ def _grammar(assumed: dict[str, Any], sample: Sample, source: dict[str, Any]) ->
     else:
         head = "system? "
     answer = "assistant"
-    wanted = assumed.get("tools")
-    if wanted or "tool" in roles:
+    if _tools_in_scope(assumed):
         answer = "(assistant_call tool+)* assistant"
     alternation = str(assumed.get("alternation", "user/assistant, user first")).lower()
     if alternation.startswith(("any", "none", "free")):

@@ -40,7 +40,8 @@ def translate_layout(case: Case, sample: Sample) -> dict[str, Any]:
     assumed = case.assumed
     if "rest of line" in str(assumed.get("format", "")):
         return _line_format(case)
-    box = assumed.get("bbox") or {}
+    box = {"unit": assumed.get("unit", "px"), **(assumed.get("bbox") or {})}
+    optional = assumed.get("optional") or ()
     order = _word(ORDERS, box.get("order", "xyxy"), "box order")
     per_row = bool(assumed.get("row_per_word"))
     found = find_fields(sample, order, per_row)
@@ -53,10 +54,12 @@ def translate_layout(case: Case, sample: Sample) -> dict[str, Any]:
     }
     layout.update(_labels(assumed, found))
     layout.update(_rules(assumed, box))
+    if "labels" in layout and (found.labels in optional or "labels" in optional):
+        layout["labels"]["required"] = False
     if "image" in assumed or "+image" in case.modality:
         if not found.image:
             raise Untranslated("no field with the image in the data")
-        layout["image"] = {"column": found.image}
+        layout["image"] = {"column": found.image, "required": not {found.image, "image"} & set(optional)}
     read: dict[str, Any] = {}
     if per_row:
         key = assumed.get("group_by")
@@ -142,11 +145,19 @@ def _labels(assumed: dict[str, Any], found: Found) -> dict[str, Any]:
     scheme = "bio" if any(name.startswith("B-") for name in names) and not ids else "none"
     if any(name.startswith(("E-", "S-")) for name in names) and scheme == "bio":
         scheme = "bioes"
-    return {
-        "labels": {
-            "column": found.labels, "names": names, "form": "ids" if ids else "names", "scheme": scheme,
-        }
-    }  # fmt: skip
+    labels = {"column": found.labels, "names": names, "form": "ids" if ids else "names", "scheme": scheme}
+    if ids and (ignored := _ignored(assumed, words)) != -100:
+        labels["ignore_id"] = ignored
+    return {"labels": labels}
+
+
+def _ignored(assumed: dict[str, Any], words: str) -> int | None:
+    """The id that means "no label": -100 unless the case says another, or that there is none."""
+    if re.search(r"no ignore|without ignore|no -100|without -100", words):
+        return None
+    if isinstance(given := assumed.get("ignore_index", -100), int):
+        return given
+    return None
 
 
 def _rules(assumed: dict[str, Any], box: dict[str, Any]) -> dict[str, Any]:
@@ -212,4 +223,6 @@ def extent(lines: list[str], separator: str, count: int) -> int:
 
 def files_of(case: Case) -> list[str]:
     """The files that hold records: images are reached through them, and litter is claimed by no pattern."""
-    return [f for f in case.inputs if Path(f).suffix.lower() in DATA and not Path(f).name.startswith(("~$", "."))]
+    return [
+        f for f in case.inputs if Path(f).suffix.lower() in DATA and not Path(f).name.startswith(("~$", "."))
+    ]

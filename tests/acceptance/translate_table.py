@@ -21,6 +21,11 @@ def translate_table(case: Case, sample: Sample) -> dict[str, Any]:
     words = assumed.get("columns") or dict.fromkeys(sample.keys(), "str")
     columns = {name: column(kind) for name, kind in words.items()}
     text = assumed.get("text_column") or ("text" if "text" in columns else None)
+    for name in assumed.get("optional") or ():
+        if name in columns:
+            columns[name]["required"] = False
+            if columns[name]["type"] == "text":
+                columns[name]["blank"] = "allow"
     if isinstance(rule := assumed.get("text"), str) and text in columns:
         columns[text].update(column(rule))
     label = next((name for name in ("label", "labels", "class", "category") if name in columns), None)

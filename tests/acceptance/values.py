@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -54,15 +55,17 @@ def check(context: Context, key: str, wanted: Any, report: Report, tolerance: fl
     """Compare one word of ``value``; False when it is not a word of this kind."""
     if key == "records":
         return _records(context, wanted, report)
+    if isinstance(wanted, Mapping) and "exact" in wanted:
+        return check(context, key, wanted["exact"], report, float(wanted.get("tolerance", tolerance or 1)))
     if key == "docs" and isinstance(wanted, Mapping):
         for name, inner in wanted.items():
-            for field, value in inner.items():
-                _one(context, name, field, value, report, tolerance)
+            _document(context, str(name), inner, report, tolerance)
         return True
     if key == "clipped" and isinstance(wanted, Mapping):
         return _indexed_boxes(context, wanted, report)
     if key == "rows" and isinstance(wanted, list):
-        return _lines(context, wanted, report)
+        is_layout = context.schema["kind"] == "layout"
+        return _lines(context, wanted, report) if is_layout else _records(context, wanted, report)
     if not _checkable(context, key):
         return False
     if isinstance(wanted, Mapping) and any(context.is_id(str(name)) for name in wanted):
@@ -70,6 +73,19 @@ def check(context: Context, key: str, wanted: Any, report: Report, tolerance: fl
             _one(context, str(name), key, value, report, tolerance)
         return True
     return _sole(context, key, wanted, report, tolerance)
+
+
+def _document(
+    context: Context, name: str, inner: Mapping[str, Any], report: Report, tolerance: float
+) -> None:
+    """The words of one document; its tolerance stands inside, beside (``d2_tolerance``) or nowhere."""
+    beside = context.value.get(f"{name}_tolerance", tolerance)
+    within = float(inner.get("tolerance", beside))
+    for field, value in inner.items():
+        if field == "exact":
+            _one(context, name, "bboxes", value, report, within or 1)
+        elif field != "tolerance":
+            _one(context, name, field, value, report, within)
 
 
 def _checkable(context: Context, key: str) -> bool:
@@ -147,6 +163,8 @@ def equal(actual: Any, wanted: Any, tolerance: float = 0) -> bool:
         )
     if isinstance(wanted, Mapping) and isinstance(actual, Mapping):
         return all(equal(actual.get(k), w, tolerance) for k, w in wanted.items())
+    if isinstance(actual, datetime.date) and isinstance(wanted, str):
+        return actual.isoformat() == wanted
     if _is_number(wanted) and _is_number(actual):
         return abs(float(actual) - float(wanted)) <= max(tolerance, 1e-9 * abs(float(wanted)))
     return type(actual) is type(wanted) and bool(actual == wanted)

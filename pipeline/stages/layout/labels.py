@@ -72,12 +72,15 @@ class LabelStage:
 
     def _of_ids(self, batch: Batch, labels: Ragged, findings: Findings) -> Int64s:
         null = labels.values.is_null().to_numpy()
-        ids = labels.values.fill_null(IGNORE).to_numpy()
+        written = labels.values.fill_null(IGNORE).to_numpy()
+        none = self._labels.ignore_id
+        ignored = null if none is None else null | (written == none)
+        ids = np.where(ignored, IGNORE, written)
         self._report(batch, labels, Reason.LABEL_NOT_INTEGER, null, "null", "an integer", findings)
-        outside = ((ids < 0) | (ids >= len(self._names.names))) & (ids != IGNORE)
+        outside = ((written < 0) | (written >= len(self._names.names))) & ~ignored
         hits = shown_hits(labels.owner, outside)
-        shown = [str(value) for value in ids[hits].tolist()]
-        expected = f"0 to {len(self._names.names) - 1}, or {IGNORE}"
+        shown = [str(value) for value in written[hits].tolist()]
+        expected = f"0 to {len(self._names.names) - 1}" + ("" if none is None else f", or {none}")
         self._report(batch, labels, Reason.LABEL_OUT_OF_RANGE, outside, shown, expected, findings)
         return ids
 

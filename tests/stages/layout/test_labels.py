@@ -55,6 +55,22 @@ def test_case_is_not_folded_where_two_names_fit() -> None:
     assert judged.slugs(policy=Policy.QUARANTINE) == ["label_unknown"]
 
 
+@pytest.mark.parametrize(
+    ("declared", "given", "ids"),
+    [({}, -100, [1, -100]), ({"ignore_id": -1}, -1, [1, -100]), ({"ignore_id": 0}, 0, [1, -100])],
+)
+def test_the_declared_id_means_no_label(declared: dict[str, int], given: int, ids: list[int]) -> None:
+    judged = one([1, given], form="ids", scheme="none", **declared)
+    assert judged.good()
+    assert judged.column("@labels") == ids
+
+
+@pytest.mark.parametrize("declared", [{"ignore_id": -1}, {"ignore_id": None}])
+def test_what_means_no_label_elsewhere_is_out_of_range_here(declared: dict[str, int | None]) -> None:
+    judged = one([1, -100], form="ids", scheme="none", **declared)
+    assert judged.slugs(policy=Policy.QUARANTINE) == ["label_out_of_range"]
+
+
 @pytest.mark.parametrize("bad", [5, -1, -99, 2**40])
 def test_ids_outside_the_list(bad: int) -> None:
     judged = one([1, bad], form="ids")
