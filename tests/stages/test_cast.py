@@ -1,0 +1,465 @@
+"""Cast: exactly the columns of the fields, one reason for each thing that does not fit, whatever the source."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from pipeline.batch import Batch, Findings
+from pipeline.errors import SchemaError
+from pipeline.fields import Field, FieldType, Kind
+from pipeline.reasons import Policy, Reason
+from pipeline.schema.compile import MESSAGE_KEYS
+from pipeline.stages.cast import Cast
+from tests.sources.tables import TEXT, Result, read_bytes, schema
+
+NUMBER, INTEGER, BOOLEAN = FieldType(Kind.NUMBER), FieldType(Kind.INTEGER), FieldType(Kind.BOOLEAN)
+WORDS = Field(
+    "@words",
+    "words",
+    FieldType(Kind.WORDS),
+    missing=Reason.DOC_EMPTY,
+    wrong=Reason.WORD_NOT_TEXT,
+    as_shown=True,
+)
+BOXES = Field(
+    "@boxes", "boxes", FieldType(Kind.BOXES), missing=Reason.WORDS_BOXES_MISMATCH, wrong=Reason.BBOX_UNPARSED
+)
+NAMES = Field("@labels", "labels", FieldType(Kind.LABELS), wrong=Reason.LABEL_UNKNOWN)
+IDS = Field("@labels", "labels", FieldType(Kind.LABELS, ids=True), wrong=Reason.LABEL_NOT_INTEGER)
+TURN = Field(
+    "@prompt", "prompt", TEXT, missing=Reason.CONTENT_EMPTY, wrong=Reason.CONTENT_NOT_TEXT, as_shown=True
+)
+MESSAGES = Field(
+    "@messages",
+    "messages",
+    FieldType(Kind.MESSAGES),
+    missing=Reason.CONVERSATION_EMPTY,
+    message_keys=MESSAGE_KEYS,
+)
+
+
+def typed(name: str, kind: FieldType, **more: Any) -> Field:
+    return Field(name, name, kind, **more)
+
+
+def from_json(
+    tmp_path: Path, fields: tuple[Field, ...], *lines: str, policies: dict[str, str] | None = None
+) -> Result:
+    return read_bytes(tmp_path, "\n".join(lines).encode(), "x.jsonl", fields, schema(policies), cast=True)
+
+
+def from_csv(
+    tmp_path: Path,
+    fields: tuple[Field, ...],
+    text: str,
+    policies: dict[str, str] | None = None,
+    **reading: Any,
+) -> Result:
+    return read_bytes(tmp_path, text.encode(), "x.csv", fields, schema(policies, **reading), cast=True)
+
+
+def from_frame(
+    fields: tuple[Field, ...], frame: pl.DataFrame
+) -> tuple[pl.DataFrame, list[tuple[int, str, str]]]:
+    ids = np.arange(frame.height, dtype=np.int64)
+    batch, findings = Cast(schema(), fields)(Batch("x.parquet", None, ids, ids + 1, frame))
+    for field in fields:
+        assert batch.frame.schema[field.name] == field.type.dtype()
+    assert batch.cells is frame  # the quarantine keeps what was read
+    return batch.frame, said(findings)
+
+
+def said(findings: Findings) -> list[tuple[int, str, str]]:
+    return sorted((i, item.reason.slug, item.column) for item in findings.items for i in item.ids.tolist())
+
+
+# ── text ─────────────────────────────────────────────────────────────────────────────────────────────────
+def test_a_number_where_a_turn_should_be_is_taken_as_shown_and_noted(tmp_path: Path) -> None:
+    result = from_json(
+        tmp_path, (TURN,), '{"prompt":42}', '{"prompt":5.0}', '{"prompt":true}', '{"prompt":"x"}'
+    )
+    assert [row["@prompt"] for row in result.frame] == ["42", "5.0", None, "x"]
+    assert result.reasons == [(1, "content_as_shown"), (2, "content_as_shown"), (3, "content_not_text")]
+    assert len(result.good) == 3
+
+
+def test_as_shown_may_be_refused_by_policy(tmp_path: Path) -> None:
+    policies = {"content_as_shown": "quarantine"}
+    assert from_json(tmp_path, (TURN,), '{"prompt":42}', policies=policies).good == []
+
+
+def test_a_column_takes_numbers_and_booleans_as_shown_only_when_it_says_so(tmp_path: Path) -> None:
+    lines = ('{"a":1.50}', '{"a":false}', '{"a":[]}')
+    shown = from_json(tmp_path, (typed("a", TEXT, as_shown=True),), *lines)
+    assert [row["a"] for row in shown.frame] == ["1.50", "false", None]
+    assert shown.reasons == [(1, "value_as_shown"), (2, "value_as_shown"), (3, "value_type")]
+    plain = from_json(tmp_path, (typed("a", TEXT),), *lines)
+    assert plain.reasons == [(1, "value_type"), (2, "value_type"), (3, "value_type")]
+
+
+def test_missing_null_and_blank_are_the_fields_own_reason(tmp_path: Path) -> None:
+    assert [h[1:4] for h in from_json(tmp_path, (TURN,), "{}", '{"prompt":null}').hits] == [
+        ("content_empty", "$.prompt", "missing"),
+        ("content_empty", "$.prompt", "null"),
+    ]
+    assert from_csv(tmp_path, (TURN,), 'prompt,b\n,x\n"",x\n').reasons == [
+        (2, "content_empty"),
+        (3, "content_empty"),
+    ]
+
+
+@pytest.mark.parametrize("text", ["a\\u0000b", "a\ufffdb", "a\\uD83Db"])
+def test_nul_replacement_characters_and_lone_surrogates_are_found(tmp_path: Path, text: str) -> None:
+    field = typed("a", TEXT)
+    assert from_json(tmp_path, (field,), f'{{"a":"{text}"}}').reasons == [(1, "text_invalid_unicode")]
+    repaired = from_json(tmp_path, (field,), f'{{"a":"{text}"}}', policies={"text_invalid_unicode": "repair"})
+    assert repaired.good == [{"a": {"a\\u0000b": "ab"}.get(text, "a\ufffdb")}]
+    assert repaired.reasons == [(1, "text_invalid_unicode")]
+
+
+def test_invalid_characters_are_found_in_cells_lists_and_structs(tmp_path: Path) -> None:
+    assert from_csv(tmp_path, (typed("a", TEXT),), "a,b\nx\x00y,1\nok,2\n").reasons == [
+        (2, "text_invalid_unicode")
+    ]
+    lists = typed("a", FieldType(Kind.LIST, item=TEXT))
+    assert from_json(tmp_path, (lists,), '{"a":["x","\\u0000"]}', '{"a":["é"]}').reasons == [
+        (1, "text_invalid_unicode")
+    ]
+    struct = typed(
+        "a", FieldType(Kind.STRUCT, fields=(("b", TEXT), ("c", FieldType(Kind.TEXT, optional=True))))
+    )
+    repaired = from_json(
+        tmp_path, (struct,), '{"a":{"b":"x\\u0000"}}', policies={"text_invalid_unicode": "repair"}
+    )
+    assert repaired.good == [{"a": {"b": "x", "c": None}}]
+
+
+def test_doubly_encoded_text_is_flagged_and_repaired_on_request(tmp_path: Path) -> None:
+    field = typed("a", TEXT)
+    lines = ('{"a":"cafÃ©"}', '{"a":"café"}', '{"a":"Ã"}')
+    result = from_json(tmp_path, (field,), *lines)
+    assert result.reasons == [(1, "mojibake_suspected")]
+    assert len(result.good) == 3
+    repaired = from_json(tmp_path, (field,), *lines, policies={"mojibake_suspected": "repair"})
+    assert [row["a"] for row in repaired.good] == ["café", "café", "Ã"]
+
+
+# ── cells ────────────────────────────────────────────────────────────────────────────────────────────────
+def test_cells_by_the_grammar(tmp_path: Path) -> None:
+    fields = (typed("n", INTEGER), typed("x", NUMBER), typed("f", BOOLEAN), typed("d", FieldType(Kind.DATE)))
+    result = from_csv(
+        tmp_path, fields, "n,x,f,d\n5.0,1.5,yes,2024-01-31\nx,nan,2,soon\n ,,,\n7,1e3,FALSE,2024-02-29\n"
+    )
+    assert result.good == [
+        {"n": 5, "x": 1.5, "f": True, "d": "2024-01-31"},
+        {"n": 7, "x": 1000.0, "f": False, "d": "2024-02-29"},
+    ]
+    assert [hit[:2] for hit in result.hits if hit[0] == 2] == [(2, "integer_from_decimal")]
+    assert {hit[1] for hit in result.hits if hit[0] == 3} == {"value_type", "value_not_finite"}
+    assert [hit[1] for hit in result.hits if hit[0] == 4] == ["value_missing"] * 4
+
+
+def test_decimal_commas_where_they_are_proven(tmp_path: Path) -> None:
+    fields = (typed("x", NUMBER), typed("t", TEXT))
+    text = "x;t\n1,25;Brot, hell\n12,25;b\n1.234;thousands?\n"
+    result = from_csv(tmp_path, fields, text, decimal="auto")
+    assert [row["x"] for row in result.good] == [1.25, 12.25]
+    assert result.reasons == [(4, "value_type")]
+
+
+def test_an_unread_row_gets_no_second_finding(tmp_path: Path) -> None:
+    result = from_csv(tmp_path, (typed("a", TEXT), typed("n", INTEGER)), 'a,n\nx,1,2\ny,"open\nz,3\n')
+    assert result.reasons == [(2, "row_ragged"), (3, "quote_unclosed")]
+    assert len(result.hits) == 2
+
+
+def test_json_in_a_cell_is_read_by_the_json_decoder(tmp_path: Path) -> None:
+    text = (
+        'id,messages\n1,"[{""role"": ""user"", ""content"": ""Say \\""hi\\"".\\nTwice.""}]"\n'
+        "2,\"[{'role': 'user', 'content': 'x'}]\"\n"
+        '3,"[{""role"": ""user"", ""content"": ""cut"\n4,just text\n5,\n6,"[{""role"":""a"",""role"":""b""}]"\n'
+    )
+    result = from_csv(tmp_path, (typed("id", TEXT), MESSAGES), text)
+    assert [row["id"] for row in result.good] == ["1"]
+    assert result.good[0]["@messages"][0]["content"] == 'Say "hi".\nTwice.'
+    assert result.reasons == [
+        (3, "cell_json_invalid"), (4, "cell_json_invalid"), (5, "cell_json_invalid"), (6, "conversation_empty"),
+        (7, "json_duplicate_key"),
+    ]  # fmt: skip
+
+
+def test_a_path_looks_into_the_json_of_a_cell(tmp_path: Path) -> None:
+    field = Field("w", "$.meta.page.width", NUMBER)
+    result = from_csv(tmp_path, (field,), 'meta,b\n"{""page"": {""width"": 9}}",1\n"{""page"": {}}",1\n')
+    assert result.good == [{"w": 9.0}]
+    assert result.hits[0][1:4] == ("value_missing", "$.page.width", "missing")
+
+
+def test_prompt_and_completion_may_be_texts_or_turns(tmp_path: Path) -> None:
+    field = Field("@prompt", "prompt", FieldType(Kind.MESSAGES), message_keys=MESSAGE_KEYS, text_turn=True)
+    lines = (
+        '{"prompt":"hello"}',
+        '{"prompt":[{"role":"user","content":"a"}]}',
+        '{"prompt":{"from":"gpt","value":"b"}}',
+        '{"prompt":5}',
+    )
+    result = from_json(tmp_path, (field,), *lines)
+    found = [
+        [(turn["role"], turn["content"], turn["content_kind"]) for turn in row["@prompt"]]
+        for row in result.good
+    ]
+    assert found == [[(None, "hello", "text")], [("user", "a", "text")], [("gpt", "b", "text")]]
+    assert result.reasons == [(4, "value_type")]
+    cells = from_csv(
+        tmp_path,
+        (field,),
+        'prompt,b\nhello [x],1\n"[{""role"":""user"",""content"":""a""}]",1\n"[{""role"": cut",1\n[laughs],1\n',
+    )
+    found = [[(turn["role"], turn["content"]) for turn in row["@prompt"]] for row in cells.good]
+    assert found == [[(None, "hello [x]")], [("user", "a")], [(None, "[laughs]")]]
+    assert cells.reasons == [(4, "cell_json_invalid")]
+
+
+# ── words, boxes, labels ─────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize(("word", "shown"), [("null", ""), ("5.0", "5.0"), ("true", "true")])
+def test_a_word_that_is_no_text_is_found_and_taken_as_shown_on_request(
+    tmp_path: Path, word: str, shown: str
+) -> None:
+    line = f'{{"words":["a",{word}]}}'
+    result = from_json(tmp_path, (WORDS,), line)
+    assert result.hits[0][:3] == (1, "word_not_text", "$.words[1]")
+    repaired = from_json(tmp_path, (WORDS,), line, policies={"word_not_text": "repair"})
+    assert repaired.good == [{"@words": ["a", shown]}]
+    assert repaired.reasons == [(1, "word_not_text")]
+
+
+@pytest.mark.parametrize("word", ["[]", '{"t":1}'])
+def test_a_word_that_has_no_form_as_text_is_never_taken(tmp_path: Path, word: str) -> None:
+    result = from_json(tmp_path, (WORDS,), f'{{"words":["a",{word}]}}')
+    assert (result.good, result.reasons) == ([], [(1, "word_not_text")])
+
+
+def test_a_list_that_is_none_is_a_wrong_type(tmp_path: Path) -> None:
+    assert from_json(tmp_path, (WORDS,), '{"words":"a b"}').reasons == [(1, "value_type")]
+    assert from_json(tmp_path, (NAMES,), '{"labels":{}}').reasons == [(1, "value_type")]
+
+
+@pytest.mark.parametrize(
+    ("boxes", "values"),
+    [
+        ("[[1,2,3,4],[0.5,-1,1e2,4]]", [[1.0, 2.0, 3.0, 4.0], [0.5, -1.0, 100.0, 4.0]]),
+        ("[[1,2]]", [[1.0, 2.0]]),
+        ("[[]]", [[]]),
+        ("[]", []),
+        ('[[{},{"x":480},{"x":480,"y":64},{"y":64}]]', [[0.0, 0.0, 480.0, 0.0, 480.0, 64.0, 0.0, 64.0]]),
+        ("[[[1,2],[3,4]]]", [[1.0, 2.0, 3.0, 4.0]]),
+    ],
+)
+def test_numbers_of_boxes_are_kept_as_written_and_vertices_flattened(
+    tmp_path: Path, boxes: str, values: list[Any]
+) -> None:
+    assert from_json(tmp_path, (BOXES,), f'{{"boxes":{boxes}}}').good == [{"@boxes": values}]
+    quoted = boxes.replace('"', '""')
+    assert from_csv(tmp_path, (BOXES,), f'boxes,b\n"{quoted}",1\n').good == [{"@boxes": values}]
+
+
+@pytest.mark.parametrize(
+    ("boxes", "reason", "path"),
+    [
+        ("[[1,null,3,4]]", "bbox_not_finite", "$.boxes[0][1]"),
+        ("[[1,2,true,4]]", "bbox_not_finite", "$.boxes[0][2]"),
+        ('[[1,2,"3",4]]', "bbox_not_finite", "$.boxes[0][2]"),
+        ("[[1,2,NaN,4]]", "bbox_not_finite", "$.boxes[0][2]"),
+        ("[[1,2,1e999,4]]", "bbox_not_finite", "$.boxes[0][2]"),
+        ("[[1],null]", "bbox_not_finite", "$.boxes[1]"),
+        ('[{"x":1}]', "bbox_unparsed", "$.boxes[0]"),
+        ('["1,2,3,4"]', "bbox_unparsed", "$.boxes[0]"),
+        ("[1,2,3,4]", "bbox_unparsed", "$.boxes[0]"),
+        ('"[[1,2,3,4]]"', "bbox_unparsed", "$.boxes"),
+        ('[[{"x":null,"y":1}]]', "bbox_not_finite", "$.boxes[0][0].x"),
+    ],
+)
+def test_what_is_no_box_is_named_with_its_place(tmp_path: Path, boxes: str, reason: str, path: str) -> None:
+    result = from_json(tmp_path, (BOXES,), f'{{"boxes":{boxes}}}')
+    assert result.good == []
+    assert result.hits[0][1:3] == (reason, path)
+
+
+@pytest.mark.parametrize("cell", ["[[1 2 3 4]]", "(1.0, 2.0)", "[[1, 2, 3", "1 2 3 4x", "[[1,2,3,4],]"])
+def test_a_cell_of_boxes_that_does_not_parse(tmp_path: Path, cell: str) -> None:
+    assert from_csv(tmp_path, (BOXES,), f'boxes,b\n"{cell}",1\n').reasons == [(2, "bbox_unparsed")]
+
+
+def test_boxes_from_a_column_a_coordinate(tmp_path: Path) -> None:
+    field = Field(
+        "@boxes",
+        ("x", "y"),
+        FieldType(Kind.BOXES),
+        missing=Reason.WORDS_BOXES_MISMATCH,
+        wrong=Reason.BBOX_UNPARSED,
+    )
+    result = from_json(
+        tmp_path,
+        (field,),
+        '{"x":[1,2],"y":[3,4]}',
+        '{"x":[1],"y":[3,4]}',
+        '{"x":[1],"y":"z"}',
+        '{"x":[],"y":[]}',
+    )
+    assert result.good == [{"@boxes": [[1.0, 3.0], [2.0, 4.0]]}, {"@boxes": []}]
+    assert result.reasons == [(2, "words_boxes_mismatch"), (3, "value_type")]
+
+
+@pytest.mark.parametrize(
+    ("label", "reason", "value"),
+    [
+        ("1", None, 1),
+        ("1.0", "integer_from_decimal", 1),
+        ("1.5", "label_not_integer", None),
+        ("true", "label_not_integer", None),
+        ('"1"', "label_not_integer", None),
+        ("null", "label_not_integer", None),
+        ("-100", None, -100),
+    ],
+)
+def test_label_ids_are_integers(tmp_path: Path, label: str, reason: str | None, value: int | None) -> None:
+    result = from_json(tmp_path, (IDS,), f'{{"labels":[0,{label}]}}')
+    assert [r for _, r in result.reasons] == ([reason] if reason else [])
+    assert result.good == ([] if value is None else [{"@labels": [0, value]}])
+
+
+def test_label_names_are_text(tmp_path: Path) -> None:
+    assert from_json(tmp_path, (NAMES,), '{"labels":["O","B-X"]}').good == [{"@labels": ["O", "B-X"]}]
+    assert from_json(tmp_path, (NAMES,), '{"labels":["O",1]}').reasons == [(1, "label_unknown")]
+
+
+# ── nested ───────────────────────────────────────────────────────────────────────────────────────────────
+def test_optional_members_are_filled_with_null(tmp_path: Path) -> None:
+    item = FieldType(
+        Kind.STRUCT, fields=(("url", TEXT), ("width", INTEGER), ("alt", FieldType(Kind.TEXT, optional=True)))
+    )
+    field = typed("images", FieldType(Kind.LIST, item=item))
+    lines = (
+        '{"images":[{"url":"u","width":3}]}',
+        '{"images":[{"url":"v","width":4,"alt":"a cat"}]}',
+        '{"images":[{"url":"u"}]}',
+    )
+    result = from_json(tmp_path, (field,), *lines)
+    assert [row["images"][0]["alt"] for row in result.good] == [None, "a cat"]
+    assert result.hits[0][1:3] == ("value_missing", "$.images[0].width")
+
+
+def test_dates_inside_of_lists_are_brought_to_one_form(tmp_path: Path) -> None:
+    field = typed("d", FieldType(Kind.LIST, item=FieldType(Kind.DATE)))
+    result = from_json(tmp_path, (field,), '{"d":["2024-01-31 00:00:00"]}', '{"d":["soon"]}')
+    assert result.good == [{"d": ["2024-01-31"]}]
+    assert result.reasons == [(2, "value_type")]
+
+
+def test_a_path_through_a_list_needs_a_list_field() -> None:
+    with pytest.raises(SchemaError):
+        Cast(schema(), (Field("a", "$.lines[].text", TEXT),))
+
+
+# ── Parquet and Arrow ────────────────────────────────────────────────────────────────────────────────────
+def test_arrow_columns_by_their_type() -> None:
+    fields = (
+        typed("t", TEXT),
+        typed("n", INTEGER),
+        typed("x", NUMBER),
+        typed("f", BOOLEAN),
+        typed("d", FieldType(Kind.DATE)),
+    )
+    frame = pl.DataFrame(
+        {
+            "t": pl.Series(["a", "b"], dtype=pl.Categorical),
+            "n": pl.Series([1, 2], dtype=pl.UInt8),
+            "x": pl.Series([1, 2], dtype=pl.Int32),
+            "f": [True, False],
+            "d": [datetime.date(2024, 1, 31), datetime.date(2024, 2, 1)],
+        }
+    )
+    values, found = from_frame(fields, frame)
+    assert not found
+    assert values.row(0) == ("a", 1, 1.0, True, "2024-01-31")
+
+
+def test_arrow_values_that_do_not_fit() -> None:
+    fields = (typed("t", TEXT), typed("n", INTEGER), typed("x", NUMBER), typed("m", FieldType(Kind.DATETIME)))
+    frame = pl.DataFrame(
+        {
+            "t": [1, 2, None],
+            "n": [1.0, 2.5, float("nan")],
+            "x": [1.0, float("nan"), float("inf")],
+            "m": [datetime.datetime(2024, 1, 31, 9, 30), None, None],
+        }
+    )
+    values, found = from_frame(fields, frame)
+    assert values["n"].to_list() == [1, None, None]
+    assert values["x"].to_list() == [1.0, None, None]
+    assert values["m"].to_list() == ["2024-01-31T09:30:00", None, None]
+    assert found == [
+        (0, "integer_from_decimal", "n"), (0, "value_type", "t"), (1, "value_missing", "m"),
+        (1, "value_not_finite", "x"), (1, "value_type", "n"), (1, "value_type", "t"), (2, "value_missing", "m"), (2, "value_missing", "t"),
+        (2, "value_not_finite", "x"), (2, "value_type", "n"),
+    ]  # fmt: skip
+
+
+def test_nested_arrow_columns() -> None:
+    frame = pl.DataFrame(
+        {
+            "words": [["a", "b"], ["c", None]],
+            "boxes": [[[1, 2, 3, 4], [5, 6, 7, 8]], [[1, 2, 3, 4], [1, None, 3, 4]]],
+            "messages": [[{"role": "user", "content": "x"}], [{"role": "user", "content": None}]],
+        }
+    )
+    values, found = from_frame((WORDS, BOXES, MESSAGES), frame)
+    assert values["@boxes"][0].to_list() == [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]
+    assert values["@messages"].to_list()[1][0]["content_kind"] == "null"
+    assert found == [(1, "bbox_not_finite", "@boxes"), (1, "word_not_text", "@words")]
+
+
+def test_json_in_a_text_column_of_a_parquet_file() -> None:
+    values, found = from_frame((BOXES,), pl.DataFrame({"boxes": ["[[1,2,3,4]]", "[1 2]", None]}))
+    assert values["@boxes"].to_list() == [[[1.0, 2.0, 3.0, 4.0]], None, None]
+    assert found == [(1, "bbox_unparsed", "@boxes"), (2, "words_boxes_mismatch", "@boxes")]
+
+
+# ── the shape of it ──────────────────────────────────────────────────────────────────────────────────────
+def test_findings_are_the_same_in_any_cut_of_the_batch(tmp_path: Path) -> None:
+    lines = [
+        '{"words":["a"],"boxes":[[1]]}',
+        '{"words":[1]}',
+        "broken",
+        '{"words":["a"],"boxes":[[null]]}',
+        "[1]",
+    ] * 3
+    raw = pa.array([line.encode() + b"\n" for line in lines], pa.binary())
+    ids = np.arange(len(lines), dtype=np.int64)
+    stage = Cast(schema(), (WORDS, BOXES))
+    whole = Batch("x", None, ids, ids + 1, pl.DataFrame(), raw=raw)
+    frame, findings = stage(whole)
+    parts = [stage(whole.take(ids % 4 == k)) for k in range(4)]
+    again = (
+        pl.concat([part.frame.with_columns(id=pl.Series(part.ids)) for part, _ in parts])
+        .sort("id")
+        .drop("id")
+    )
+    assert again.equals(frame.frame)
+    assert sorted(said(findings)) == sorted(hit for _, part in parts for hit in said(part))
+
+
+def test_policies_come_from_the_schema() -> None:
+    raw = pa.array([b'{"words":["a",5]}\n'], pa.binary())
+    zero = np.zeros(1, np.int64)
+    batch = Batch("x", None, zero, zero + 1, pl.DataFrame(), raw=raw)
+    for policy in ("quarantine", "repair"):
+        _, findings = Cast(schema({"word_not_text": policy}), (WORDS,))(batch)
+        assert [item.policy for item in findings.items] == [Policy(policy)]
