@@ -60,10 +60,11 @@ class PromptCompletion(Strict):
 
 
 class Preference(Strict):
-    """A conversation with a chosen and a rejected answer, for DPO."""
+    """A conversation with a chosen and a rejected answer, for DPO. Answers that hold the whole conversation may
+    repeat the prompt; without a `prompt`, it is what the two have in common."""
 
     format: Literal["preference"]
-    prompt: str = "prompt"
+    prompt: str | None = "prompt"
     chosen: str = "chosen"
     rejected: str = "rejected"
     system: str | FromColumn | None = None
@@ -113,7 +114,8 @@ class Chat(Strict):
 
     source: Source
     aliases: dict[str, str] = {"human": "user", "gpt": "assistant"}
-    """Other names of roles, compared without case and edge white space."""
+    """Other names of roles, compared without case and edge white space. A format's own names are known: ShareGPT's
+    ``function_call`` and ``observation``, OpenAI's ``developer`` and ``function``, OpenAssistant's ``prompter``."""
     grammar: str = "system? (user assistant)+"
     """Turn grammar: role names, ``?``, ``+``, ``*``, ``|`` and brackets; ``assistant_call`` is an assistant turn
     that calls tools."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pipeline.arrays import Int64s, lists, offsets, within
 from pipeline.batch import Batch, Findings, Samples
 from pipeline.models.probe import Proof
-from pipeline.schema.chat import Preference
+from pipeline.schema.chat import Messages, Preference, Tree
 from pipeline.shards import arrow
 from pipeline.stages.chat.codec import END, Codec, Encoded
 from pipeline.stages.chat.fit import Fitted, Fitter, limit_of, select
@@ -41,11 +41,12 @@ class Encode:
         self.codec = Codec(proof.template, proof.tokenizer)
         self._fit = Fitter(schema, self.codec, limit)
         self._preference = isinstance(schema.chat.source, Preference)
+        self._column = schema.chat.source.column if isinstance(schema.chat.source, Messages | Tree) else ""
         self._packed = schema.chat.packing is not None
 
     def __call__(self, batch: Batch) -> tuple[Samples, Findings]:
         findings = Findings()
-        turns = conversations(batch.frame[TURNS])
+        turns = conversations(batch.frame[TURNS], self._column)
         tools = _tools(batch, turns)
         audited = np.flatnonzero(batch.ids[turns.records] % AUDIT_EVERY == 0)
         fitted = self._fit(batch, turns, findings, tools, audited)

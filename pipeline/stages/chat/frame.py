@@ -44,8 +44,12 @@ def _schema(series: pl.Series) -> Any:
     return {field.name: field.dtype for field in inner.fields}
 
 
-def from_series(series: pl.Series) -> Turns:
-    """The turns of canonical lists, as ``to_series`` made them."""
+def from_series(series: pl.Series, column: str = "") -> Turns:
+    """The turns of canonical lists, as ``to_series`` made them.
+
+    Args:
+        column: where they were read, for findings; "" where the record as a whole is meant.
+    """
     frame, counts, present = flatten(series)
     codes = frame["role"].replace_strict(
         ROLES, list(range(len(ROLES))), default=UNKNOWN, return_dtype=pl.Int8
@@ -59,7 +63,7 @@ def from_series(series: pl.Series) -> Turns:
         train=frame["train"].fill_null(True).to_numpy(),
         origins=np.zeros(n, np.int16),
         places=within(counts),
-        columns=("messages",),
+        columns=(column,),
         present=present,
     )
 
@@ -72,11 +76,11 @@ def nested(turns: Turns, records: int, name: str) -> pl.Series:
     return pl.Series(name, pl.from_arrow(lists))
 
 
-def conversations(series: pl.Series) -> Turns:
-    """The turns of a column made by ``to_series`` or ``nested``."""
+def conversations(series: pl.Series, column: str = "") -> Turns:
+    """The turns of a column made by ``to_series`` or ``nested``; ``column`` as for ``from_series``."""
     if series.dtype.inner == pl.List(message_dtype()):  # type: ignore[attr-defined]
         counts = series.list.len().fill_null(0).to_numpy().astype(np.int64)
         filled = series.filter(pl.Series(counts > 0))
         inner = filled.explode() if len(filled) else pl.Series(series.name, [], pl.List(message_dtype()))
-        return replace(from_series(inner), records=owners(counts))
-    return from_series(series)
+        return replace(from_series(inner, column), records=owners(counts))
+    return from_series(series, column)

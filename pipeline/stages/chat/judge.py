@@ -51,7 +51,7 @@ class JudgeTurns:
         several = isinstance(chat.source, Tree)
         columns = [nested(turns, len(batch), TURNS) if several else to_series(turns, TURNS)]
         if rejected is not None and isinstance(chat.source, Preference):
-            skip = tuple(dict.fromkeys((chat.source.prompt, "system", *_system(chat.source))))
+            skip = tuple(name for name in turns.columns if name != chat.source.chosen)
             rejected = self._judged(batch, rejected, findings, skip)
             self._identical(batch, turns, rejected, findings)
             columns.append(to_series(rejected, REJECTED))
@@ -83,8 +83,3 @@ class JudgeTurns:
         hits = np.flatnonzero(same & turns.present & (turns.counts > 0))
         policy = self.context.schema.policy(Reason.PREFERENCE_IDENTICAL)
         findings.add(Reason.PREFERENCE_IDENTICAL, policy, "", batch.ids[turns.records[hits]])
-
-
-def _system(source: Preference) -> tuple[str, ...]:
-    column = getattr(source.system, "column", None)
-    return (column,) if column else ()

@@ -22,6 +22,7 @@ from pipeline.schema.model import Schema
 from pipeline.stages.chat.blank import visible
 from pipeline.stages.chat.history import history_turns
 from pipeline.stages.chat.join import join, listed, single
+from pipeline.stages.chat.pair import pair_turns
 from pipeline.stages.chat.roles import aliases_of
 from pipeline.stages.chat.tree import tree_turns
 from pipeline.stages.chat.turns import ASSISTANT, SYSTEM, USER, Mask, Turns
@@ -48,9 +49,7 @@ def read_turns(batch: Batch, schema: Schema, findings: Findings) -> tuple[Turns,
             prompt = listed(frame["@prompt"], source.prompt, aliases, plain=USER, train=False)
             turns = join(prompt, listed(frame["@completion"], source.completion, aliases, plain=ASSISTANT))
         case Preference():
-            prompt = listed(frame["@prompt"], source.prompt, aliases, plain=USER, train=False)
-            turns = join(prompt, listed(frame["@chosen"], source.chosen, aliases, plain=ASSISTANT))
-            rejected = join(prompt, listed(frame["@rejected"], source.rejected, aliases, plain=ASSISTANT))
+            turns, rejected = pair_turns(frame, source, aliases)
         case Tree():
             return tree_turns(batch, source, schema, aliases, findings), None
     turns = _with_system(turns, frame, chat)

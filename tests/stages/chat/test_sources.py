@@ -100,6 +100,26 @@ def test_a_pair_has_both_answers_and_one_prompt() -> None:
     assert sum(len(f.ids) for f in outcome.findings.items) == 3  # the prompt is judged once
 
 
+def test_answers_may_hold_the_whole_conversation() -> None:
+    whole = [system("s"), user("p"), assistant("earlier"), user("q")]
+    chosen = [[*whole, assistant("good")], [user("p"), assistant("good")], [user("other"), assistant("good")]]
+    rejected = [[*whole, assistant("bad")], [user("p"), assistant("bad")], [user("p"), assistant("bad")]]
+    answers = {"chosen": build.lists(chosen), "rejected": build.lists(rejected)}
+    implicit = build.run(
+        build.context({"source": {"format": "preference", "prompt": None}}), build.batch(**answers)
+    )
+    assert implicit.certified == [0, 1, 2]
+    assert learned(implicit)[:2] == ["good|", "good|"]
+    assert len(implicit.rows()[0]["turns"]) == 5
+    given = build.lists([[{"content": "no"}], [{"content": "p"}], [{"content": "p"}]])
+    explicit = build.run(
+        build.context({"source": {"format": "preference"}}), build.batch(prompt=given, **answers)
+    )
+    assert explicit.certified == [1]
+    assert len(explicit.rows()[0]["turns"]) == 2
+    assert explicit.reasons(0) == explicit.reasons(2) == {"role_order"}
+
+
 TREE: dict[str, Any] = {
     "text": "q", "role": "prompter",
     "replies": [
