@@ -166,8 +166,9 @@ def _chat(schema: Schema) -> list[Field]:
                 _turns("@completion", source.completion, text=True),
             ]
         case Preference():
-            fields = [_turns("@prompt", source.prompt)] if source.prompt is not None else []
-            fields += [_turns("@chosen", source.chosen), _turns("@rejected", source.rejected)]
+            fields = [_turns("@prompt", source.prompt, text=True)] if source.prompt is not None else []
+            pair = (("@chosen", source.chosen), ("@rejected", source.rejected))
+            fields += [_turns(name, path, text=True) for name, path in pair]
         case Tree():
             fields = [Field("@tree", source.column, JSON, missing=Reason.CONVERSATION_EMPTY)]
     system = None if isinstance(source, Tree) else source.system
