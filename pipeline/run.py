@@ -43,6 +43,7 @@ class Options:
         force: whether nothing of the previous run is reused.
         fsync: whether everything is on the disk before the next step; off for scratch runs.
         engine: ``local`` or ``ray``.
+        keys: private keys that sign the certificate.
     """
 
     raw: Path
@@ -53,6 +54,7 @@ class Options:
     force: bool = False
     fsync: bool = True
     engine: str = "local"
+    keys: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ def run(options: Options, watch: Watch) -> Summary:
         clock.lap("second pass")
         faults = (*faults, *more)
         _refuse_unreadable((*plan.faults, *faults), receipts)
-        outcome = folder.clean.publish(plan.certificate_inputs(faults, repeated), receipts)
+        outcome = folder.clean.publish(plan.certificate_inputs(faults, repeated), receipts, options.keys)
         clock.lap("commit")
     sources = {receipt.source for receipt in found}
     return Summary(outcome, plan.notes, (*plan.faults, *faults), len(sources), clock.laps)

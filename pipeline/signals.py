@@ -1,4 +1,4 @@
-"""Steps that SIGTERM and SIGINT may not part."""
+"""SIGTERM and SIGINT: what they raise, and steps that they may not part."""
 
 from __future__ import annotations
 
@@ -8,8 +8,29 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
-STOPS = (signal.SIGINT, signal.SIGTERM)
+from pipeline.exits import Exit
+
+STOPS = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
+
+
+class Stopped(BaseException):
+    """A stop was asked for: everything is left in order, then the process ends with ``exit``."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.exit = STOPS[signal.Signals(number)]
+
+
+def raise_on_stops() -> None:
+    """Have both signals raise ``Stopped`` in the main thread."""
+    for number in STOPS:
+        signal.signal(number, _stop)
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    raise Stopped(number)
 
 
 @contextmanager

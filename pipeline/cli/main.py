@@ -6,9 +6,7 @@ Nothing heavy is imported here or in the command modules: each command imports w
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from types import FrameType
 from typing import NoReturn
 
 import typer
@@ -16,6 +14,7 @@ import typer
 from pipeline.cli import plan, quarantine, reasons, run, schema, train, verify
 from pipeline.errors import CleanroomError
 from pipeline.exits import Exit
+from pipeline.signals import Stopped, raise_on_stops
 
 app = typer.Typer(
     name="pipeline",
@@ -36,24 +35,17 @@ app.command("preflight")(train.preflight_command)
 app.command("reasons")(reasons.reasons_command)
 
 
-class Terminated(BaseException):
-    """SIGTERM: everything is left in order, then the process ends with 143."""
-
-
 def main() -> NoReturn:
     """Run the command line and exit with a code of ``Exit``."""
-    signal.signal(signal.SIGTERM, _terminate)
+    raise_on_stops()
     try:
         app(standalone_mode=True)
     except CleanroomError as error:
         _say(f"error: {error}")
         sys.exit(error.exit)
-    except KeyboardInterrupt:
-        _say("interrupted; the output folder holds its last certificate")
-        sys.exit(Exit.INTERRUPTED)
-    except Terminated:
-        _say("terminated; the output folder holds its last certificate")
-        sys.exit(Exit.TERMINATED)
+    except Stopped as stop:
+        _say(f"{stop.exit.name.lower()}; the output folder holds its last certificate")
+        sys.exit(stop.exit)
     except BrokenPipeError:
         # The reader of our output went away (`| head`): that is no error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -67,10 +59,6 @@ def main() -> NoReturn:
         )
         sys.exit(Exit.BUG)
     sys.exit(Exit.OK)
-
-
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    raise Terminated
 
 
 def _say(text: str) -> None:

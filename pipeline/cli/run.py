@@ -53,6 +53,17 @@ def run_command(
     engine: Annotated[EngineName, typer.Option(help="What runs the partitions.")] = EngineName.LOCAL,
     force: Annotated[bool, typer.Option("--force", help="Reuse nothing of the run before.")] = False,
     fsync: Annotated[bool, typer.Option(help="Sync every file to disk; switch off for scratch runs.")] = True,
+    sign: Annotated[
+        list[Path] | None,
+        typer.Option("--sign", help="Sign the certificate with this private key; repeatable."),
+    ] = None,
+    prometheus: Annotated[
+        Path | None, typer.Option(help="Write metrics for a textfile collector here.")
+    ] = None,
+    lineage: Annotated[Path | None, typer.Option(help="Append OpenLineage events to this file.")] = None,
+    unchanged_exit_code: Annotated[
+        int, typer.Option(min=0, max=255, help="Exit code when nothing changed.")
+    ] = 0,
 ) -> None:
     """Sanitize RAW into CLEAN: certified shards, a quarantine with reasons, and a certificate written last.
 
@@ -64,15 +75,20 @@ def run_command(
     from pipeline.report import html
     from pipeline.report import metrics as measured
     from pipeline.report import record as recorded
+    from pipeline.report.lineage import Lineage
     from pipeline.report.log import JsonLog
+    from pipeline.report.prometheus import Prometheus
+    from pipeline.report.several import Several
     from pipeline.report.terminal import Terminal
     from pipeline.run import Options, run
 
     options = Options(
-        raw, clean, schema_files(schema, schemas), workers, max_quarantine, force, fsync, engine.value
-    )
-    watch = JsonLog() if log_format is LogFormat.JSON else Terminal()
-    with watch:
+        raw, clean, schema_files(schema, schemas), workers, max_quarantine, force, fsync, engine.value,
+        tuple(sign or ()),
+    )  # fmt: skip
+    told = JsonLog() if log_format is LogFormat.JSON else Terminal()
+    files = [Prometheus(prometheus)] if prometheus else []
+    with Several([told, *files, *([Lineage(lineage, raw, clean)] if lineage else [])]) as watch:
         summary = run(options, watch)
         if metrics is not None:
             measured.write(metrics, summary.outcome.statement)
@@ -84,4 +100,6 @@ def run_command(
             recorded.write(record, options, summary)
         code = Exit.INPUT if summary.faults else Exit.OK
         watch.end(options, summary, code)
+    if code is Exit.OK and summary.outcome.unchanged:
+        raise typer.Exit(unchanged_exit_code)
     raise typer.Exit(code)

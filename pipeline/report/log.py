@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.certificate.receipt import Receipt
 from pipeline.errors import CleanroomError
 from pipeline.exits import Exit
-from pipeline.report.watch import Watch
+from pipeline.report.watch import Watch, exit_of
 
 if TYPE_CHECKING:
     from pipeline.plan import Plan
@@ -30,14 +30,12 @@ class JsonLog(Watch):
     ) -> None:
         if self._ended:
             return
+        facts = {}
         if isinstance(error, CleanroomError):
-            code, facts = error.exit, {"error": error.what, "where": error.where, "remedy": error.remedy}
-        elif isinstance(error, KeyboardInterrupt):
-            code, facts = Exit.INTERRUPTED, {}
+            facts = {"error": error.what, "where": error.where, "remedy": error.remedy}
         elif isinstance(error, Exception):
-            code, facts = Exit.BUG, {"error": type(error).__name__}
-        else:
-            code, facts = Exit.TERMINATED, {}
+            facts = {"error": type(error).__name__}
+        code = Exit.OK if error is None else exit_of(error)
         self._say("run.end", exit=int(code), published=False, **facts)
 
     def planned(self, plan: Plan, tasks: int) -> None:

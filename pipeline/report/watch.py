@@ -5,7 +5,9 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from pipeline.errors import CleanroomError
 from pipeline.exits import Exit
+from pipeline.signals import Stopped
 
 if TYPE_CHECKING:
     from pipeline.certificate.receipt import Receipt
@@ -13,6 +15,11 @@ if TYPE_CHECKING:
     from pipeline.plan import Plan
     from pipeline.run import Options, Summary
     from pipeline.sources.fault import FileNote
+
+
+def exit_of(error: BaseException) -> Exit:
+    """The exit code that an error ends the run with."""
+    return error.exit if isinstance(error, CleanroomError | Stopped) else Exit.BUG
 
 
 class Watch:
