@@ -76,6 +76,8 @@ def process(task: Task, watch: Watcher | None = None) -> Receipt | FileNote:
     """
     line = _line(task.schema_json, task.schema_path, task.raw)
     line.start()
+    if line.context.tokenizer is not None:
+        line.context.tokenizer.expect(task.stamp[0])
     path = Path(task.raw) / task.partition.source
     accounts = _Accounts(task, line)
     try:

@@ -101,6 +101,11 @@ class Tokenizer:
         """Name of the engine that encodes now; for the run record."""
         return self._engine.name
 
+    def expect(self, characters: int) -> None:
+        """Say that about so many characters will be encoded, so that the faster engine is there from the first."""
+        if self._characters >= 0:
+            self._characters = max(self._characters, characters)
+
     def encode(self, texts: Sequence[str]) -> tuple[Int32s, Int64s]:
         """Ids of all texts one after the other, int32 [sum of lengths]; count of each, int64 [len(texts)]."""
         if self._characters >= 0:

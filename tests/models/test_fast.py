@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,8 @@ from hypothesis import strategies as st
 
 from pipeline.errors import TokenizerError
 from pipeline.models import fast
-from pipeline.models.tokenizer import Tokenizer, load
+from pipeline.models.tokenizer import Tokenizer
 from pipeline.models.tokenizer_files import read_folder
-from pipeline.schema.model import Tokenizer as Spec
 
 pytest.importorskip("fastokens", reason="the extra [fast] is not installed")
 TINY = Path(__file__).resolve().parents[2] / "data_samples" / "tokenizers"
@@ -25,11 +25,27 @@ def files(name: str) -> tuple[Tokenizer, dict[str, object]]:
     return Tokenizer(read), read.state
 
 
+def test_an_expected_amount_settles_the_engine_at_once() -> None:
+    tokenizer, state = files("tiny-llama3")
+    tokenizer.encode(["a few characters"])
+    assert tokenizer.engine == "tokenizers"
+    tokenizer.expect(fast.break_even(state))
+    tokenizer.encode(["more"])
+    assert tokenizer.engine == "fastokens"
+    tokenizer.expect(1)
+    assert tokenizer.engine == "fastokens"
+
+
+@cache
+def _engine() -> tuple[Tokenizer, fast.FastEngine]:
+    tokenizer, state = files("tiny-llama3")
+    return tokenizer, fast.FastEngine(state, tokenizer.reference)
+
+
 @settings(deadline=None)
 @given(st.lists(texts | texts.map(lambda t: t + "<|eot_id|></s>" + t), max_size=6))
 def test_ids_are_the_references(batch: list[str]) -> None:
-    tokenizer = load(Spec(path="tiny-llama3"), TINY)
-    engine = fast.FastEngine(tokenizer._files.state, tokenizer.reference)
+    tokenizer, engine = _engine()
     for ours, theirs in zip(engine.encode(batch), tokenizer.reference.encode(batch), strict=True):
         assert ours.tolist() == theirs.tolist()
 
@@ -67,8 +83,10 @@ def test_the_audit_sees_one_text_in_a_thousand(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_engine_is_chosen_by_need_and_wish(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer, state = files("tiny-llama3")
-    assert fast.choose(state, tokenizer.reference, fast.BREAK_EVEN - 1) is None
-    chosen = fast.choose(state, tokenizer.reference, fast.BREAK_EVEN)
+    enough = fast.break_even(state)
+    assert enough == fast.BREAK_EVEN * (tokenizer.size - len(tokenizer.added))
+    assert fast.choose(state, tokenizer.reference, enough - 1) is None
+    chosen = fast.choose(state, tokenizer.reference, enough)
     assert chosen is not None
     assert chosen.name == "fastokens"
     monkeypatch.setenv(fast.VARIABLE, "reference")
@@ -86,8 +104,8 @@ def test_a_tokenizer_the_engine_refuses_stays_with_the_reference() -> None:
 
 
 def test_a_run_that_changes_engines_gives_the_same_ids(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fast, "BREAK_EVEN", 40)
     tokenizer, _ = files("tiny-llama3")
+    monkeypatch.setattr(fast, "break_even", lambda state: 40)
     batches = [["first batch of text"], ["second batch, after which"], ["the other engine serves", "é 日本"]]
     ids = [tokenizer.encode(batch)[0] for batch in batches]
     assert tokenizer.engine == "fastokens"
