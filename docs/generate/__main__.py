@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from docs.generate.commands import commands_page
+from docs.generate.families import families_page
 from docs.generate.hazards import hazards_page
 from docs.generate.presets import presets_page
 from docs.generate.readme import readme_page
@@ -24,6 +25,7 @@ def pages() -> dict[str, str]:
         "docs/hazards.md": hazards_page(),
         "docs/cli.md": commands_page(),
         "docs/presets.md": presets_page(),
+        "docs/families.md": families_page(),
     }
 
 
