@@ -43,15 +43,17 @@ class RowCollator:
 
     Args:
         rows: the data set.
-        causal: whether the model predicts the next token: then no attention mask is made, since pads stand on the
-            right, where causal attention never looks (and the fast attention kernels take no mask).
+        causal: whether the model predicts the next token: then no attention mask is made where every sample's is all
+            ones, since pads stand on the right, where causal attention never looks (and the fast attention kernels
+            take no mask).
         pin: whether tensors lie in page-locked memory.
     """
 
     def __init__(self, rows: CertifiedRows, *, causal: bool, pin: bool = False) -> None:
         self.rows, self.causal, self.pin = rows, causal, pin
         facts = rows.certified
-        self._pads = [pad for pad in pads_of(facts) if not (causal and pad.column == "attention_mask")]
+        bare = causal and facts.number("attention_mask[]", "minimum") == 1
+        self._pads = [pad for pad in pads_of(facts) if not (bare and pad.column == "attention_mask")]
         self._columns = {pad.column: RaggedColumn(rows.table[pad.column]) for pad in self._pads}
         self.normalization = normalization(facts)
         self._pages = Pages(facts) if self.normalization else None

@@ -87,10 +87,10 @@ def train(job: Job) -> Trained:
     """
     with joined(job.device) as ranks:
         ranks.same("root digest", job.facts.root)
-        return _Loop(job, ranks).run()
+        return Loop(job, ranks).run()
 
 
-class _Loop:
+class Loop:
     """One rank of a job."""
 
     def __init__(self, job: Job, ranks: Ranks) -> None:
@@ -131,7 +131,7 @@ class _Loop:
                 break
             if dump is not None:
                 dump.write(place.step, step.of_rank(self.ranks.rank, self.ranks.world), step.width)
-            self._update(place.step, step)
+            self.update(place.step, step)
             place = Place(place.step + 1, epoch, index + 1, place.root, place.dataset, place.order)
             last = place.step == self.steps
             for seen in self.watch.read(keep=0 if last or place.step % told.save_every == 0 else 1):
@@ -140,7 +140,7 @@ class _Loop:
                 saved = self._save(place, line)
         return Trained(place.step, tuple(metrics.losses) if metrics else (), saved, line)
 
-    def _update(self, number: int, step: Step) -> None:
+    def update(self, number: int, step: Step) -> None:
         """One update of the weights from this rank's micro-batches, averaged over all ranks."""
         mine = step.of_rank(self.ranks.rank, self.ranks.world)
         labels = self.collator.supervised(step.rows.ravel())
