@@ -57,7 +57,6 @@ def test_docbank(tmp_path: Path, shared: Path, run_preset: Run) -> None:
     windows = {row["window"] for row in result.samples}
     assert max(windows) > 0
     assert all(len(row["input_ids"]) <= 512 for row in result.samples)
-    print(f"docbank: {result.totals}, {certified_words(result)} words, {len(result.samples)} windows")
 
 
 def test_wildreceipt(tmp_path: Path, shared: Path, run_preset: Run) -> None:
