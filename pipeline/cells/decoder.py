@@ -146,6 +146,8 @@ class Decoder:
         """Findings on a record as a whole."""
         if not isinstance(tree, exact.Object):
             hits.add(Reason.JSON_NOT_OBJECT, "", record, "$", exact.kind(tree).split()[-1])
+            for path, literal in exact.literals(tree):
+                hits.add(Reason.JSON_NON_FINITE, "", record, path, literal, "JSON")
             return
         for key in tree.repeated:
             hits.add(Reason.JSON_DUPLICATE_KEY, "", record, f"$.{key}", repr(key))
