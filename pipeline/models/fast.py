@@ -5,11 +5,11 @@ It gives the same ids, so which engine ran is written to the run record and neve
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from pipeline.errors import TokenizerError
@@ -35,7 +35,9 @@ class FastEngine:
         os.environ.setdefault("FASTOKENS_BPE_THREADS", "1")
         from fastokens import Tokenizer
 
-        self._tokenizer = Tokenizer.from_json_str(json.dumps({**state, "post_processor": None}))
+        self._tokenizer = Tokenizer.from_json_str(
+            msgspec.json.encode({**state, "post_processor": None}).decode()
+        )
         self._reference = reference
         self._seen = 0
 
@@ -51,7 +53,7 @@ class FastEngine:
     def _encode(self, texts: Sequence[str]) -> tuple[Int32s, Int64s]:
         ids, ends = self._tokenizer.encode_batch_flat(list(texts), split_special_tokens=True)
         bounds = np.frombuffer(ends, np.uint64).astype(np.int64)
-        return np.frombuffer(ids, np.uint32).astype(np.int32), bounds[1:] - bounds[:-1]
+        return np.frombuffer(ids, np.int32), bounds[1:] - bounds[:-1]
 
     def _audit(self, texts: Sequence[str], ids: Int32s, lengths: Int64s, first: int) -> None:
         picked = range(first, len(texts), AUDIT_EVERY)

@@ -5,12 +5,12 @@ Every text is encoded as plain text: nothing is added, and text that spells a co
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from pipeline.errors import TokenizerError
@@ -68,7 +68,7 @@ class Tokenizer:
     @cached_property
     def affixes(self) -> tuple[Int32s, Int32s]:
         """Special tokens before and after one plain text (``affixes.affixes``)."""
-        return affixes(self, self._files.state)
+        return affixes(self._files.state)
 
     @cached_property
     def probe_digest(self) -> str:
@@ -226,7 +226,7 @@ def _backend(files: TokenizerFiles) -> Any:
 
     state = {**files.state, "post_processor": None}
     try:
-        backend = tokenizers.Tokenizer.from_str(json.dumps(state))
+        backend = tokenizers.Tokenizer.from_buffer(msgspec.json.encode(state))
     except Exception as error:
         raise TokenizerError(
             "tokenizer.json is not usable",
