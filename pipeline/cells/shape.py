@@ -7,6 +7,7 @@ each.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Annotated, Any
@@ -21,6 +22,8 @@ from pipeline.fields import FieldType, Kind
 NO_RAW = Raw(b"")
 """Default of a raw member that is not there."""
 MOST_DECODERS = 64
+_ESCAPED = re.compile(r'["\\\x00-\x1f]')
+"""Letters that JSON escapes: a key with one of them cannot be a member's name."""
 _KEYS = msgspec.json.Decoder(dict[str, Raw])
 INTEGER = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -60,7 +63,8 @@ class Shape:
         """The decoder that also keeps the raw values of the other top-level keys of a record, as ``u0``, ``u1``, …,
         and their number. Records like the first one have no further keys."""
         try:
-            keys = tuple(key for key in _KEYS.decode(first) if key not in self.root.members)
+            known = self.root.members
+            keys = tuple(key for key in _KEYS.decode(first) if key not in known and not _ESCAPED.search(key))
         except (msgspec.DecodeError, RecursionError):
             keys = ()
         if keys not in self._decoders:

@@ -17,6 +17,8 @@ from pipeline.sources.quotes import Borders
 _CHANGE = np.zeros(256, np.int8)
 _CHANGE[[ord("["), ord("{")]] = 1
 _CHANGE[[ord("]"), ord("}")]] = -1
+_SOLID = np.ones(256, np.bool_)
+_SOLID[list(b" \t\r\n")] = False  # the white space of JSON: a form feed or a NUL is none
 _MARK = _CHANGE != 0
 _MARK[ord(",")] = True
 
@@ -91,6 +93,6 @@ def split(data: bytes, final: bool) -> Borders:
 def solid(data: bytes, commas: Int64s, stop: int) -> Mask:
     """Whether each piece between the commas, and the last one up to ``stop``, holds more than white space."""
     starts, ends = np.concatenate([[0], commas + 1]), np.append(commas, stop)
-    array = np.append(np.frombuffer(data, np.uint8), np.uint8(0))
-    highest = np.maximum.reduceat(array, np.stack([starts, ends], 1).ravel())[::2]
-    return np.asarray((highest > ord(" ")) & (starts < ends))
+    array = np.append(_SOLID[np.frombuffer(data, np.uint8)], np.False_)
+    any_ = np.logical_or.reduceat(array, np.stack([starts, ends], 1).ravel())[::2]
+    return np.asarray(any_ & (starts < ends))

@@ -96,7 +96,7 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
         for frame in run(f"{_TASKS}:read", request, _limits(read_), partition.source):
             if isinstance(frame, dict):
                 if blank := frame["last"] - partition.first_row + 1 - count:
-                    dropped["blank_row"] = blank
+                    dropped["blank"] = blank
                 continue
             batch, marks = _batch(frame, partition, count)
             count += len(batch)

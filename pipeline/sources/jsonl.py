@@ -79,7 +79,7 @@ def piece(
     array = np.frombuffer(block.data, np.uint8)
     filled = array[offsets[:-1]] > ord(" ")
     for place in np.flatnonzero(~filled).tolist():
-        filled[place] = bool(block.data[offsets[place] : offsets[place + 1]].strip())
+        filled[place] = bool(block.data[offsets[place] : offsets[place + 1]].strip(b" \t\r\n"))
     if not filled.all():
         raw, rows = raw.filter(pa.array(filled)), rows[filled]
         dropped["blank"] += len(filled) - len(rows)

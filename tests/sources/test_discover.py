@@ -102,8 +102,8 @@ def test_a_file_is_read_by_every_schema_that_claims_it(tmp_path: Path) -> None:
     ("name", "format_"),
     [
         ("a.csv", "csv"), ("a.TSV", "tsv"), ("a.txt", "csv"), ("a.xlsx", "excel"), ("a.XLS", "excel"),
-        ("a.xlsb", "excel"), ("a.xlsm", "excel"), ("a.ods", "excel"), ("a.json", "json"), ("a.jsonl", "jsonl"), ("a.ndjson", "jsonl"),
-        ("a.parquet", "parquet"), ("a.arrow", "arrow"), ("a.feather", "arrow"),
+        ("a.xlsb", "excel"), ("a.xlsm", "excel"), ("a.ods", "excel"), ("a.json", "json"), ("a.jsonl", "jsonl"),
+        ("a.ndjson", "jsonl"), ("a.parquet", "parquet"), ("a.arrow", "arrow"), ("a.feather", "arrow"),
     ],
 )  # fmt: skip
 def test_a_format_goes_by_the_suffix(tmp_path: Path, name: str, format_: str) -> None:

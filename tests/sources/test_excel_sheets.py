@@ -14,17 +14,17 @@ def test_rows_are_numbered_as_the_sheet_numbers_them_whatever_its_stated_size(tm
     rows = row(4, "", text("id"), text("text")) + row(7, "", text("a"), text("one")) + row(9, "", text("b"))
     book = read(write(tmp_path / "b.xlsx", Tab("data", rows, dimension="A1")), *HEAD)
     assert [(n, r["id"], r["text"]) for n, r in book.rows] == [(7, "a", "one"), (9, "b", None)]
-    assert book.sheets[0].dropped == {"blank_row": 3}
+    assert book.sheets[0].dropped == {"blank": 3}
 
 
 def test_blank_rows_are_counted_up_to_the_last_record_and_formats_are_no_content(tmp_path: Path) -> None:
     blank = "".join(row(i, number("", "day"), '<c r="{at}" s="1"/>') for i in (3, 5, 6, 7))
     rows = [row(2, text("a"), text("x")), row(3), row(4, text("b"), text("y"))]
-    assert one(tmp_path, *rows).sheets[0].dropped == {"blank_row": 1}
+    assert one(tmp_path, *rows).sheets[0].dropped == {"blank": 1}
     with_formats = [rows[0], row(3, number("", "day")), rows[2], row(5, '<c r="{at}" s="1"/>'), row(60000)]
     book = one(tmp_path, *with_formats)
     assert [n for n, _ in book.rows] == [2, 4]
-    assert book.sheets[0].dropped == {"blank_row": 1}
+    assert book.sheets[0].dropped == {"blank": 1}
     assert blank
 
 
