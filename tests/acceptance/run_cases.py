@@ -83,14 +83,16 @@ def _folders(root: Path, prefix: str) -> list[Path]:
     return found or ([root] if (root / "expected.json").is_file() else [])
 
 
-def _print(results: list[Result]) -> None:
-    width = max((len(result.id) for result in results), default=4)
-    for result in results:
-        print(f"{result.id:<{width}}  {result.status}")
-        for mistake in result.report.mistakes[:8]:
-            print(f"{'':<{width}}    - {mistake}")
-        for word in result.report.unchecked:
-            print(f"{'':<{width}}    unchecked: {word}")
+def _print(result: Result) -> None:
+    """One case, as soon as it is done and all before it are."""
+    print(f"{result.id:<10}  {result.status}", flush=True)
+    for mistake in result.report.mistakes[:8]:
+        print(f"              - {mistake}")
+    for word in result.report.unchecked:
+        print(f"              unchecked: {word}")
+
+
+def _print_counts(results: list[Result]) -> None:
     counts = {status: sum(r.status == status for r in results) for status in ("pass", "fail", "untranslated")}
     print(", ".join(f"{count} {status}" for status, count in counts.items()), f"of {len(results)}")
 
@@ -114,8 +116,11 @@ def main(arguments: list[str] | None = None) -> int:
         for one in places:
             one.mkdir(parents=True)
         with ThreadPoolExecutor(options.jobs) as pool:
-            results = list(pool.map(run_case, folders, places))
-    _print(results)
+            results: list[Result] = []
+            for result in pool.map(run_case, folders, places):
+                _print(result)
+                results.append(result)
+    _print_counts(results)
     if options.json:
         rows = [
             {"id": r.id, "status": r.status, "mistakes": r.report.mistakes, "unchecked": r.report.unchecked}
