@@ -1,0 +1,55 @@
+"""The memory estimate of preflight against peaks measured on a card."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.speed.setting import device_of, job, loop_of, timed
+from pipeline.train import memory as estimates
+from pipeline.train.model import config_of
+from pipeline.train.train import budget_of
+
+GRID: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("LayoutLMv3-base bf16, 8k tokens", "pages", {"batch.tokens": 8 * 1024}),
+    ("LayoutLMv3-base bf16, 32k tokens", "pages", {"batch.tokens": 32 * 1024}),
+    ("LayoutLMv3-base fp32, 16k tokens", "pages", {"batch.tokens": 16 * 1024, "precision": "fp32"}),
+    (
+        "LayoutLMv3-base bf16, 32k tokens, checkpointing",
+        "pages",
+        {"batch.tokens": 32 * 1024, "checkpointing": True},
+    ),
+    ("Llama 8B LoRA, 4k tokens, checkpointing", "dialogues", {"batch.tokens": 4096}),
+    ("Llama 8B LoRA, 16k tokens, checkpointing", "dialogues", {"batch.tokens": 16384}),
+    ("Llama 8B LoRA, 4k tokens", "dialogues", {"batch.tokens": 4096, "checkpointing": False}),
+)
+
+
+def memory(place: Path, out: Path, *, small: bool) -> dict[str, Any]:
+    """Peak of three steps of the largest batch, measured and estimated, in GiB."""
+    found: dict[str, Any] = {}
+    device = device_of(small=small)
+    for name, dataset, changes in GRID:
+        told = job(place, out, dataset, {**changes, "batch.samples": 1 << 16}, small=small)
+        counted, budget = estimates.parameters(told.recipe, told.facts), budget_of(told.facts, told.recipe)
+        config, longest = config_of(told.recipe, told.facts), told.facts.number("input_ids", "longest") or 1
+        guess = estimates.estimate(told.recipe, counted, config, budget, longest)
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+        loop = loop_of(told, device)
+        timed(loop, [loop.order.epoch(0)[0]] * 3, device)
+        peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else 0
+        first = loop.order.epoch(0)[0]
+        found[name] = {
+            "estimated_gib": round(guess.total / 2**30, 3), "measured_gib": round(peak / 2**30, 3),
+            "error": round(guess.total / peak - 1, 3) if peak else None, "shape": [first.rows.shape[1], first.width],
+            "parts": {part: round(getattr(guess, part) / 2**30, 3)
+                      for part in ("weights", "gradients", "optimizer", "activations", "logits")},
+        }  # fmt: skip
+        del loop
+        gc.collect()
+    return found
