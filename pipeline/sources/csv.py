@@ -129,9 +129,11 @@ def _parse_plain(block: Block, partition: Partition) -> pl.DataFrame | None:
         return None
     if b"\r" in block.data and block.data.count(b"\r") != block.data.count(b"\r\n"):
         return None
+    # Without a line break at the end, the parser overlooks one delimiter too many.
+    data = block.data if block.data.endswith(b"\n") else block.data + b"\n"
     try:
         cells = pl.read_csv(
-            block.data,
+            data,
             has_header=False,
             schema=dict.fromkeys(names, pl.String),
             separator=partition.delimiter,
