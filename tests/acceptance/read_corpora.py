@@ -16,7 +16,6 @@ import multiprocessing
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -70,7 +69,7 @@ def main() -> int:
     if not args.only:
         problems += whole(results)
     if args.json:
-        args.json.write_text(json.dumps([asdict(r) | {"rows": len(r.rows)} for r in results], indent=1))
+        args.json.write_text(json.dumps([vars(r) | {"rows": len(r.rows)} for r in results], indent=1))
     _summary(results, problems)
     return 1 if problems else 0
 

@@ -74,7 +74,7 @@ def test_dates_count_from_1904_where_the_workbook_says_so(tmp_path: Path) -> Non
     st.lists(
         st.one_of(
             st.integers(-(10**15), 10**15),
-            st.floats(allow_nan=False, allow_infinity=False),
+            st.floats(-1e300, 1e300),
             st.booleans(),
             st.datetimes(datetime.datetime(1901, 1, 1), datetime.datetime(9999, 12, 31)).map(
                 lambda d: d.replace(microsecond=0)
@@ -128,6 +128,15 @@ def test_an_error_cell_costs_its_record_only(tmp_path: Path, code: str) -> None:
     book = one(tmp_path, row(2, text("a"), bad), row(3, text("b"), text(code)))
     assert book.sheets[0].findings == [("cell_error", "quarantine", "text", 2, code)]
     assert [r["text"] for _, r in book.rows] == [code, code]
+
+
+def test_an_error_that_a_formula_left_as_text_is_an_error(tmp_path: Path) -> None:
+    as_text = '<c r="{at}" t="str"><f>#REF!</f><v>#REF!</v></c>'
+    other = '<c r="{at}" t="str"><f>"#"&amp;A1</f><v>#REF! or so</v></c>'
+    book = one(
+        tmp_path, row(2, text("a"), as_text), row(3, text("b"), other), row(4, text("c"), text("#REF!"))
+    )
+    assert book.found == [("cell_error", "text", 2)]
 
 
 @pytest.mark.parametrize(

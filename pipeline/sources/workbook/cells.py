@@ -26,6 +26,12 @@ class Stored(IntEnum):
     ISO_DATE = 6
     FORMULA_EMPTY = 7  # a formula without a stored value
     INVALID = 8  # of no known type
+    FORMULA_TEXT = 9  # the text that a formula gave
+
+    @property
+    def is_text(self) -> bool:
+        """Whether an empty value is a value, too."""
+        return self in (Stored.TEXT, Stored.FORMULA_TEXT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,9 @@ class _Sheet:
     def _end_cell(self) -> None:
         stored = _TYPES.get(self._type, Stored.INVALID)
         value: str | None = "".join(self._text)
-        if not self._value or (not value and stored is not Stored.TEXT):
+        if self._type == "str" and self._formula:
+            stored = Stored.FORMULA_TEXT
+        if not self._value or (not value and not stored.is_text):
             stored, value = (Stored.FORMULA_EMPTY if self._formula else Stored.BLANK), None
         self.cells.append((len(self.rows) - 1, self._column, stored, self._style, value))
 

@@ -220,7 +220,8 @@ def _stored(heads: _Heads, content: _Content) -> tuple[Bytes, Int64s, Int64s]:
     stored = heads.types.copy()
     has = begins >= 0
     stored[has & (stored == 0)] = Stored.NUMBER
+    stored[heads.formula_text & content.formula] = Stored.FORMULA_TEXT
     # An empty value is a value for texts only.
-    empty = ~has | ((begins == ends) & (stored != Stored.TEXT))
+    empty = ~has | ((begins == ends) & (heads.types != Stored.TEXT))
     stored[empty] = np.where(content.formula[empty], Stored.FORMULA_EMPTY, Stored.BLANK)
     return stored, np.where(empty, -1, begins), np.where(empty, -1, ends)

@@ -27,6 +27,11 @@ _PLAIN = r"^(?:0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]{0,9})\.[0-9]{0,4}[1-9])$"
 _LONG_FRACTION = r"^-?[0-9]{1,12}\.[0-9]{6,}$"
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _EXPONENT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+ERRORS = (
+    "#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A", "#GETTING_DATA", "#SPILL!", "#CALC!",
+    "#FIELD!", "#BLOCKED!", "#UNKNOWN!", "#CONNECT!", "#BUSY!", "#PYTHON!", "#EXTERNAL!", "#ERROR!",
+)  # fmt: skip
+"""What a cell shows whose formula failed."""
 DAY_MS = 86_400_000
 LAST_DAY = 2_958_466
 """The day after 9999-12-31, in days of the 1900 system."""
@@ -70,8 +75,11 @@ class Texts:
     ) -> None:
         escaped = None
         match stored:
-            case Stored.TEXT:
+            case Stored.TEXT | Stored.FORMULA_TEXT:
                 values, escaped = decode(values)
+                if stored is Stored.FORMULA_TEXT:  # some programs store the errors of formulas as text
+                    wrong = pc.is_in(values, pa.array(ERRORS)).to_numpy(zero_copy_only=False)
+                    made.mark(at[wrong], "cell_error", values.filter(pa.array(wrong)).to_pylist())
             case Stored.NUMBER:
                 values = self._of_numbers(values, cells.styles[at], at, made)
             case Stored.BOOLEAN:
