@@ -23,7 +23,8 @@ from pipeline.models.tokenizer import Tokenizer
 from pipeline.reasons import Reason
 from pipeline.stages.chat.assembly import Assembly, assemble
 from pipeline.stages.chat.audit import audit
-from pipeline.stages.chat.located import NotLocated, locate
+from pipeline.stages.chat.finding import NotLocated
+from pipeline.stages.chat.located import locate
 from pipeline.stages.chat.messages import Messages
 from pipeline.stages.chat.plan import Constants, Control, Plan, PlanBuilder, Side
 from pipeline.stages.chat.turns import ASSISTANT, Mask, Turns, role_strings
