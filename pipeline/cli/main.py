@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import typer
 
-from pipeline.cli import plan, quarantine, reasons, run, schema, train, verify
+from pipeline.cli import plan, quarantine, reasons, run, schema, template, train, verify
 from pipeline.errors import CleanroomError
 from pipeline.exits import Exit
 from pipeline.signals import Stopped, raise_on_stops
@@ -29,6 +29,7 @@ app.command("verify")(verify.verify_command)
 app.command("keygen")(verify.keygen_command)
 app.command("sign")(verify.sign_command)
 app.add_typer(schema.app, name="schema")
+app.add_typer(template.app, name="template")
 app.add_typer(quarantine.app, name="quarantine")
 app.command("train")(train.train_command)
 app.command("preflight")(train.preflight_command)
