@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance import run_cases
+from tests.acceptance.invented import CASES as INVENTED
 
 pytestmark = pytest.mark.slow
 
@@ -103,6 +104,13 @@ def test_what_cannot_be_translated_is_no_pass(tmp_path: Path, capsys: pytest.Cap
     assert run_cases.main([str(tmp_path)]) == 1
     assert "untranslated" in capsys.readouterr().out
     assert run_cases.main([str(tmp_path), "--only", "y-"]) == 2
+
+
+def test_combinations_of_words_invented_here_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for case in INVENTED:
+        case.write(tmp_path)
+    code = run_cases.main([str(tmp_path)])
+    assert code == 0, capsys.readouterr().out
 
 
 @pytest.mark.shared
