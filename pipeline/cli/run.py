@@ -24,9 +24,13 @@ class EngineName(StrEnum):
 
 
 def run_command(
-    raw: Annotated[Path, typer.Argument(help="Folder with the raw files; only read.", show_default=False)],
+    raw: Annotated[
+        str,
+        typer.Argument(help="Folder with the raw files, or its URL (s3://…); only read.", show_default=False),
+    ],
     clean: Annotated[
-        Path, typer.Argument(help="Folder for certified shards and quarantine.", show_default=False)
+        str,
+        typer.Argument(help="Folder for certified shards and quarantine, or its URL.", show_default=False),
     ],
     schema: Annotated[
         list[Path] | None, typer.Option("--schema", help="A schema file; may be given several times.")
@@ -81,15 +85,18 @@ def run_command(
     from pipeline.report.several import Several
     from pipeline.report.terminal import Terminal
     from pipeline.run import Options, run
+    from pipeline.stores.session import session
 
-    options = Options(
-        raw, clean, schema_files(schema, schemas), workers, max_quarantine, force, fsync, engine.value,
-        tuple(sign or ()),
-    )  # fmt: skip
     told = JsonLog() if log_format is LogFormat.JSON else Terminal()
     files = [Prometheus(prometheus)] if prometheus else []
-    with Several([told, *files, *([Lineage(lineage, raw, clean)] if lineage else [])]) as watch:
+    traced = [Lineage(lineage, raw, clean)] if lineage else []
+    with Several([told, *files, *traced]) as watch, session(raw, clean) as places:
+        options = Options(
+            places.raw, places.clean, schema_files(schema, schemas), workers, max_quarantine, force, fsync,
+            engine.value, tuple(sign or ()),
+        )  # fmt: skip
         summary = run(options, watch)
+        places.publish(summary.outcome.statement)
         if metrics is not None:
             measured.write(metrics, summary.outcome.statement)
         if plots is not None:

@@ -21,7 +21,7 @@ class LevelName(StrEnum):
 
 
 def verify_command(
-    clean: Annotated[Path, typer.Argument(help="Output folder of a run.", show_default=False)],
+    clean: Annotated[str, typer.Argument(help="Output folder of a run, or its URL.", show_default=False)],
     level: Annotated[
         LevelName, typer.Option(help="full: every byte; cached: what changed since; stat: names and sizes.")
     ] = LevelName.FULL,
@@ -35,17 +35,20 @@ def verify_command(
 ) -> None:
     """Verify CLEAN against its certificate. Every failure is listed with its remedy; exit 5 when there is one."""
     import json
+    from dataclasses import replace
 
     from pipeline.certificate.verify import Level, Trust, verify
     from pipeline.errors import SchemaError
     from pipeline.exits import Exit
+    from pipeline.stores.session import fetched
 
     if require_signature and trusted_keys is None:
         raise SchemaError(
             "--require-signature needs --trusted-keys", remedy="name the folder of trusted public keys"
         )
     trust = Trust(trusted_keys, threshold) if trusted_keys is not None else None
-    verdict = verify(clean, Level(level.value), strict=strict, trust=trust)
+    with fetched(clean) as folder:
+        verdict = replace(verify(folder, Level(level.value), strict=strict, trust=trust), folder=clean)
     if as_json:
         typer.echo(json.dumps(verdict.to_json(), indent=2))
     else:

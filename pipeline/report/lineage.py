@@ -32,11 +32,14 @@ class Lineage(Watch):
 
     Args:
         path: file the events go to.
-        raw, clean: folders of the run; their absolute paths name the data sets.
+        raw, clean: folders of the run, or their URLs; they name the data sets.
     """
 
-    def __init__(self, path: Path, raw: Path, clean: Path) -> None:
-        self._path, self._raw, self._clean = path, raw.absolute(), clean.absolute()
+    def __init__(self, path: Path, raw: str, clean: str) -> None:
+        self._path = path
+        self._raw, self._clean = (
+            (f if "://" in f else str(Path(f).absolute())).rstrip("/") for f in (raw, clean)
+        )
         self._run = str(uuid.uuid4())
         self._ended = False
 
@@ -72,7 +75,7 @@ class Lineage(Watch):
             "producer": PRODUCER,
             "schemaURL": SPECIFICATION,
             "run": {"runId": self._run, "facets": facets},
-            "job": {"namespace": "cleanroom", "name": f"run {self._clean.name}", "facets": {}},
+            "job": {"namespace": "cleanroom", "name": f"run {self._clean.rpartition('/')[2]}", "facets": {}},
             "inputs": inputs or [],
             "outputs": outputs or [],
         }
@@ -86,7 +89,7 @@ class Lineage(Watch):
         return [
             {
                 "namespace": "file",
-                "name": str(self._raw / source),
+                "name": f"{self._raw}/{source}",
                 "facets": {"version": _facet("1-0-1/DatasetVersionDatasetFacet", datasetVersion=digest)},
             }
             for source, digest in sorted(digests.items())
@@ -104,7 +107,7 @@ class Lineage(Watch):
             found.append(
                 {
                     "namespace": "file",
-                    "name": str(self._clean / name),
+                    "name": f"{self._clean}/{name}",
                     "facets": {
                         "version": version,
                         "schema": _facet("1-2-0/SchemaDatasetFacet", fields=fields),

@@ -1,0 +1,144 @@
+"""An output folder in a store: fetched to a copy on this machine, run there, published back.
+
+A store has no locks and no rename. What makes a commit whole is one file that can be put only where there is none:
+``.generations/<n>.json``, the certificate of generation *n*. Of two runs that began at generation *n - 1*, one gets
+to put it; the other is busy (exit 75), and has changed nothing that a certificate names.
+
+Order: shards; the generation; pointers; ``certificate.json``; then the shards of the generation before move to
+``.previous/``, and those that nobody names go, once they are a day old. A run that finds ``certificate.json`` behind
+the last generation (killed between the two) puts it right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.certificate.folder import PREVIOUS
+from pipeline.certificate.sign import ENVELOPE
+from pipeline.certificate.statement import CERTIFICATE, Statement, datasets_of, parse
+from pipeline.errors import BusyError
+from pipeline.generation import shards_below
+from pipeline.shards.durable import storage_errors, write_atomic
+from pipeline.shards.hf import pointers
+from pipeline.shards.part import PART_NAME, PLACE
+from pipeline.stores.place import Place
+
+GENERATION = re.compile(r"\.generations/(\d{8})\.json")
+GRACE_SECONDS = 86_400
+"""How old a shard that nobody names must be before it goes: a run elsewhere may be about to name it."""
+
+
+class RemoteClean:
+    """An output folder in a store, and the copy of it that a run works in.
+
+    Args:
+        place: the folder in the store.
+        copy: the folder on this machine.
+    """
+
+    def __init__(self, place: Place, copy: Path) -> None:
+        self.copy = copy
+        self._place = place
+        self._number = 0
+        self._held: Statement | None = None
+
+    def pull(self) -> None:
+        """Bring the copy to the last generation: its certificate, its pointers, and its shards that are missing.
+
+        Raises ``InputError`` where the store cannot be read, ``StorageError`` where the copy cannot be written.
+        """
+        listed = self._place.list()
+        content = self._last_certificate(listed)
+        self._held = _parsed(content)
+        with storage_errors(self.copy):
+            self.copy.mkdir(parents=True, exist_ok=True)
+            if self._held is None or content is None:
+                (self.copy / CERTIFICATE).unlink(missing_ok=True)
+                return
+            files = self._held.files
+            for name in set(shards_below(self.copy)) - set(files):
+                (self.copy / name).unlink()
+            for name, part in files.items():
+                local = self.copy / name
+                if name in listed and not (local.is_file() and local.stat().st_size == part.bytes):
+                    self._place.fetch(name, local)
+            for name, pointer in pointers(datasets_of(self._held)).items():
+                (self.copy / name).parent.mkdir(parents=True, exist_ok=True)
+                write_atomic(self.copy / name, pointer, fsync=False)
+            if ENVELOPE in listed:
+                self._place.fetch(ENVELOPE, self.copy / ENVELOPE)
+            write_atomic(self.copy / CERTIFICATE, content, fsync=False)
+
+    def push(self, statement: Statement) -> None:
+        """Publish what a run left in the copy.
+
+        Raises ``BusyError`` where another run published since ``pull``, ``StorageError`` where the store refuses.
+        """
+        listed = self._place.list()
+        content, files = statement.to_bytes(), statement.files
+        before = self._held.files if self._held else {}
+        for name, part in files.items():
+            # What the last generation does not name may be about to go: it is sent again.
+            if name not in before or listed.get(name, {}).get("size") != part.bytes:
+                self._place.send(self.copy / name, name)
+        if self._held is None or self._held.to_bytes() != content:
+            self._number += 1
+            if not self._place.create(f".generations/{self._number:08}.json", content):
+                raise BusyError(
+                    "another run published meanwhile",
+                    where=self._place.url,
+                    remedy="run again: it builds on what the other published",
+                )
+        envelope = self.copy / ENVELOPE
+        small = {
+            **pointers(datasets_of(statement)),
+            **({ENVELOPE: envelope.read_bytes()} if envelope.exists() else {}),
+            CERTIFICATE: content,
+        }
+        for name, value in small.items():
+            if self._place.read(name) != value:
+                self._place.write(name, value)
+        self._collect(listed, {*files, *small}, before)
+
+    def _last_certificate(self, listed: Mapping[str, Any]) -> bytes | None:
+        numbers = [int(found[1]) for name in listed if (found := GENERATION.fullmatch(name))]
+        self._number = max(numbers, default=0)
+        name = f".generations/{self._number:08}.json" if numbers else CERTIFICATE
+        return self._place.read(name)
+
+    def _collect(self, listed: Mapping[str, Any], named: set[str], before: Collection[str]) -> None:
+        """Set the shards of the generation before aside, remove what older ones left. Nothing that is not named like
+        a shard, a pointer or a generation is touched."""
+        for name, facts in listed.items():
+            generation = GENERATION.fullmatch(name)
+            if generation and int(generation[1]) < self._number - 1:
+                self._place.remove(name)
+            elif name in named:
+                continue
+            elif name in before:
+                self._place.move(name, f"{PREVIOUS}/{name}")
+            elif self._is_left_over(name, facts):
+                self._place.remove(name)
+
+    def _is_left_over(self, name: str, facts: Mapping[str, Any]) -> bool:
+        """Whether a file is a shard that nobody names, and old enough that nobody is about to."""
+        shard = name.removeprefix(f"{PREVIOUS}/")
+        return _is_shard(shard) and self._place.age(facts) > GRACE_SECONDS
+
+    def _pointers_before(self) -> Collection[str]:
+        return pointers(datasets_of(self._held)) if self._held else {}
+
+
+def _is_shard(name: str) -> bool:
+    folder, _, file = name.rpartition("/")
+    return PLACE.fullmatch(folder) is not None and PART_NAME.fullmatch(file) is not None
+
+
+def _parsed(content: bytes | None) -> Statement | None:
+    try:
+        return None if content is None else parse(content)
+    except ValueError:
+        return None
