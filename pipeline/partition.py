@@ -30,6 +30,7 @@ from pipeline.sources.fault import FileFault, FileNote
 from pipeline.sources.partition import Partition, Reading
 from pipeline.sources.read import read
 from pipeline.stages.certify import without
+from pipeline.stages.chat.pack import Pack
 from pipeline.stages.content import with_content
 from pipeline.stages.line import Line, build
 from pipeline.stages.provenance import with_notes
@@ -155,6 +156,8 @@ class _Accounts:
             self._pages = ShardWriter(staging / data_folder(name), line.pages, 4_000, 50, fsync=task.fsync)
             self._writers[name] = self._pages
         self._names = {field.name: field.shown for field in line.context.fields}
+        packing = self._schema.chat.packing if self._schema.chat is not None else None
+        self._pack = None if packing is None else Pack(packing.capacity)
         self._read = self._bad = 0
         self._counts: dict[Policy, Counter[str]] = {policy: Counter() for policy in Policy}
         self._lengths: dict[str, dict[str, int]] = {}
@@ -179,15 +182,20 @@ class _Accounts:
     def _by_split(self, whole: Batch, samples: Samples) -> list[tuple[str, Samples, Int64s]]:
         names = dataset_names(self._schema)
         if self._schema.split is None:
+            samples = self._packed(samples)
             return [(names[""], samples, _lengths(samples))]
         keys = split_keys(whole, samples, self._schema)
         assigned = assign(keys, self._schema.split)
         parts = []
         for name in names:
             keep = assigned == name
-            part = Samples(samples.table.filter(keep), samples.ids[keep])
+            part = self._packed(Samples(samples.table.filter(keep), samples.ids[keep]))
             parts.append((names[name], part, _lengths(part)))
         return parts
+
+    def _packed(self, samples: Samples) -> Samples:
+        """Several conversations in one sequence, where the schema says so: last of all, within one split."""
+        return samples if self._pack is None else self._pack(samples)[0]
 
     def _write_pages(self, samples: Samples) -> None:
         if self._pages is None or samples.pages is None:

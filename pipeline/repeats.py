@@ -22,6 +22,7 @@ from pipeline.contract import dataset_names
 from pipeline.reasons import Policy, Reason
 from pipeline.schema.model import Schema
 from pipeline.shards.part import data_folder
+from pipeline.stages.chat.pack import unpacked
 
 Locate = Callable[[str], Path]
 """Name of a shard relative to the output folder → where it lies now."""
@@ -167,10 +168,11 @@ def _shards(schema: Schema, receipts: Sequence[Receipt], locate: Locate) -> Iter
 
 
 def _columns(path: Path) -> Iterator[pa.RecordBatch]:
-    """``row`` and ``content_id`` of a shard; its other columns stay on the disk."""
+    """``row`` and ``content_id`` of each record of a shard; its other columns stay on the disk."""
     with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as stream:
+        packed = "samples" in stream.schema.names
         for batch in stream:
-            yield batch.select(["row", "content_id"])
+            yield unpacked(batch) if packed else batch.select(["row", "content_id"])
 
 
 def _keys(contents: pa.Array) -> Keys:

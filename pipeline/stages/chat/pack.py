@@ -17,6 +17,8 @@ from pipeline.arrays import Int64s, flat, lists, offsets, within
 from pipeline.batch import Findings, Samples
 from pipeline.shards.arrow import IDS, IGNORE
 
+BETWEEN = " "
+"""Between the content ids of one sequence."""
 TOKEN_COLUMNS = ("input_ids", "attention_mask", "labels")
 
 
@@ -50,11 +52,26 @@ class Pack:
         columns["position_ids"] = lists(within(sizes).astype(np.int32), whole, IDS)
         ids = table["sample_id"].combine_chunks().take(pa.array(order))
         columns["samples"] = pa.ListArray.from_arrays(pa.array(offsets(counts)), ids)
+        if "content_id" in table.column_names:
+            columns["content_id"] = _joined_texts(table["content_id"], order, counts)
         columns["turns"] = _turns(table, order, counts, sizes)
         dropped = table["tokens_dropped"].to_numpy()[order]
         columns["tokens_dropped"] = pa.array(np.add.reduceat(dropped, np.cumsum(counts) - counts), pa.int32())
         packed = pa.table([columns[f.name] for f in table.schema], schema=table.schema)
         return Samples(packed, samples.ids[firsts], samples.pages), Findings()
+
+
+def unpacked(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """``row`` and ``content_id`` of each conversation in packed sequences."""
+    import polars as pl
+
+    ids = pl.Series(pl.from_arrow(batch.column("samples").flatten()), dtype=pl.String)
+    rows = ids.str.extract(r"#([0-9]+)(?:#w[0-9]+)?$", 1).cast(pl.Int64)
+    contents = (
+        pl.Series(pl.from_arrow(batch.column("content_id")), dtype=pl.String).str.split(BETWEEN).explode()
+    )
+    columns = [part.to_arrow(compat_level=pl.CompatLevel.oldest()) for part in (rows, contents)]
+    return pa.RecordBatch.from_arrays(columns, names=["row", "content_id"])
 
 
 def best_fit(lengths: Int64s, capacity: int) -> list[Int64s]:
@@ -82,6 +99,14 @@ def best_fit(lengths: Int64s, capacity: int) -> list[Int64s]:
 def _joined(table: pa.Table, name: str, order: Int64s, whole: Int64s) -> pa.Array:
     column = table[name].combine_chunks().take(pa.array(order))
     return pa.ListArray.from_arrays(pa.array(offsets(whole)), column.flatten(), type=column.type)
+
+
+def _joined_texts(column: pa.ChunkedArray, order: Int64s, counts: Int64s) -> pa.Array:
+    """The texts of each sequence's conversations as one text."""
+    import pyarrow.compute as pc
+
+    texts = column.combine_chunks().take(pa.array(order))
+    return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets(counts)), texts), BETWEEN)
 
 
 def _unlearned_heads(labels: pa.ListArray, sizes: Int64s, whole: Int64s) -> pa.ListArray:

@@ -81,6 +81,15 @@ def _check(chat: Chat) -> None:
     """Names of roles in aliases and limits."""
     aliases_of(chat)
     compile_grammar(chat.grammar)
+    if chat.packing is not None and chat.packing.capacity < chat.max_tokens:
+        raise SchemaError(
+            "a packed sequence cannot hold the longest conversation",
+            where="chat: packing: capacity",
+            found=str(chat.packing.capacity),
+            expected=f"at least `max_tokens`, {chat.max_tokens}",
+        )
+    if chat.packing is not None and isinstance(chat.source, Preference):
+        raise SchemaError("preference pairs are not packed", where="chat: packing")
     if unknown := sorted(set(chat.role_limits) - set(ROLES)):
         raise SchemaError(
             "`role_limits` names no role",

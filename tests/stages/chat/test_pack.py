@@ -6,11 +6,14 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.errors import SchemaError
 from pipeline.stages.chat.budget import TokenBudget, budget_of, total
-from pipeline.stages.chat.pack import Pack, best_fit
+from pipeline.stages.chat.pack import Pack, best_fit, unpacked
+from pipeline.stages.content import with_content
 from tests.stages.chat import build
 from tests.stages.chat.build import assistant, user
 
@@ -100,3 +103,23 @@ def test_a_packed_batch_shows_its_waste() -> None:
     assert budget.capacity == 64 * packed.table.num_rows
     assert budget.summary()["packed_capacity"] == budget.capacity
     assert budget.tokens <= budget.capacity
+
+
+def test_what_each_packed_record_teaches_can_still_be_told() -> None:
+    rows = [[user("q"), assistant(f"answer {i % 3}")] for i in range(7)]
+    alone = with_content(build.run(build.context(PACKED), build.messages(*rows)).samples, [])
+    packed, _ = Pack(64)(alone)
+    assert packed.table.num_rows < 7
+    found = [unpacked(batch).to_pydict() for batch in packed.table.to_batches()]
+    told = sorted(
+        (row, content) for part in found for row, content in zip(part["row"], part["content_id"], strict=True)
+    )
+    assert told == sorted(
+        zip(alone.table["row"].to_pylist(), alone.table["content_id"].to_pylist(), strict=True)
+    )
+
+
+@pytest.mark.parametrize("chat", [{"max_tokens": 65}, {"source": {"format": "preference"}}])
+def test_what_cannot_be_packed_is_said_before_any_row(chat: dict[str, Any]) -> None:
+    with pytest.raises(SchemaError):
+        build.run(build.context({**PACKED, **chat}), build.messages([user("q"), assistant("a")]))
