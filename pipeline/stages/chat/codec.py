@@ -33,6 +33,8 @@ _NAMES = {"s": "system", "u": "user", "a": "assistant", "t": "tool", "c": "assis
 MARKS = 4
 """Marks a turn: end of the turn; first and past the last of what is trained; the stop token."""
 END, FIRST, PAST, STOP = range(MARKS)
+MAX_SHAPES = 4096
+"""Most shapes remembered."""
 
 
 @dataclass(slots=True)
@@ -136,6 +138,8 @@ class Codec:
     # ── by shape ─────────────────────────────────────────────────────────────────────────────────────────
     def _shape(self, letters: str) -> _Shape:
         if letters not in self._shapes:
+            if len(self._shapes) >= MAX_SHAPES:
+                self._shapes.clear()
             self._shapes[letters] = self._new_shape(letters)
         return self._shapes[letters]
 
