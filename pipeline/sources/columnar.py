@@ -18,7 +18,7 @@ import pyarrow as pa
 from pipeline.batch import Batch, Findings
 from pipeline.reasons import Reason
 from pipeline.sources.fault import FileFault, FileNote, fault
-from pipeline.sources.header import expected, prove
+from pipeline.sources.header import aligned, expected, prove
 from pipeline.sources.partition import BATCH_BYTES, BATCH_ROWS, RANGE_BYTES, Inspection, Partition, Reading
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
         with _faults(partition.source, partition.format):
             for table in _tables(partition, path):
                 for part in _cut(table):
-                    frame = _frame(part, partition.source)
+                    frame = _frame(part, partition.source, aligned(partition.header, expected(fields)))
                     ids = np.arange(count, count + len(frame), dtype=np.int64)
                     yield (
                         Batch(partition.source, None, ids, ids + partition.first_row, frame),
@@ -85,9 +85,11 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
 
 
 def _columns(arrow: pa.Schema, fields: Sequence[Field]) -> tuple[str, ...]:
-    """Columns that are read, in the order of the file."""
-    wanted = set(expected(fields))
-    return tuple(name for name in arrow.names if name in wanted)
+    """Columns that are read, as the file spells them, in its order."""
+    wanted = expected(fields)
+    return tuple(
+        name for name, said in zip(arrow.names, aligned(arrow.names, wanted), strict=True) if said in wanted
+    )
 
 
 def _parquet(path: Path) -> tuple[pa.Schema, list[tuple[int, int]]]:
@@ -153,14 +155,14 @@ def _cut(table: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield table.slice(start, rows)
 
 
-def _frame(table: pa.RecordBatch, source: str) -> pl.DataFrame:
+def _frame(table: pa.RecordBatch, source: str, names: Sequence[str]) -> pl.DataFrame:
     import polars as pl
 
     arrays = []
     for name, array in zip(table.schema.names, table.columns, strict=True):
         plain = _plain_type(array.type, name, source)
         arrays.append(array if array.type == plain else array.cast(plain))
-    frame = pl.from_arrow(pa.Table.from_arrays(arrays, names=table.schema.names))
+    frame = pl.from_arrow(pa.Table.from_arrays(arrays, names=list(names)))
     assert isinstance(frame, pl.DataFrame)  # noqa: S101
     return frame
 

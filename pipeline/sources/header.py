@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -39,11 +40,27 @@ def clean(cells: Sequence[str | None]) -> list[str]:
     return [(cell or "").strip("\ufeff \t\r\n\xa0").replace("\x00", "\ufffd") for cell in cells]
 
 
+def aligned(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """Names as the schema spells them: one that is not there exactly, but in a single column but for its white space
+    (``page\\nwidth`` for ``page width``) and the form of its accents."""
+    present = set(names)
+    loose = {_loose(name): name for name in wanted if name not in present}
+    if not loose:
+        return list(names)
+    counts = Counter(map(_loose, names))
+    return [loose.get(_loose(n), n) if counts[_loose(n)] == 1 else n for n in names]
+
+
+def _loose(name: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", name).split())
+
+
 def holds(names: Sequence[str], fields: Sequence[Field]) -> bool:
     """Whether a row of names holds every required column, and at least one expected column."""
-    present, wanted = set(names), expected(fields)
+    wanted = expected(fields)
     if not wanted:
         return True
+    present = set(aligned(names, wanted))
     return present.issuperset(expected(fields, required=True)) and not present.isdisjoint(wanted)
 
 
@@ -54,6 +71,7 @@ def prove(names: Sequence[str], fields: Sequence[Field], source: str) -> tuple[s
     Raises ``FileFault`` when an expected column is missing or stands twice.
     """
     wanted = expected(fields)
+    names = aligned(names, wanted)
     if not holds(names, fields):
         missing = [n for n in expected(fields, required=True) or wanted if n not in names]
         shown = ", ".join(repr(n[:40]) for n in names[:20])

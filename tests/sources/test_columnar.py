@@ -131,6 +131,11 @@ def test_only_columns_that_are_read_are_loaded(tmp_path: Path) -> None:
     assert read(path, fields("id"))[1] == [{"row": 1, "id": "a"}, {"row": 2, "id": "b"}]
 
 
+def test_a_name_is_aligned_with_the_declared_one_and_the_frame_has_that(tmp_path: Path) -> None:
+    path = save(tmp_path, pa.table({"page\nwidth": [1], "x": [2]}), "parquet")
+    assert read(path, fields("page width"))[1] == [{"row": 1, "page width": 1}]
+
+
 def test_what_the_cast_finds_in_a_typed_column_is_a_finding_of_its_record(tmp_path: Path) -> None:
     path = save(tmp_path, pa.table({"id": [1.0, 2.5, None]}), "parquet", 10)
     columns = (Field("id", "id", FieldType(Kind.INTEGER)),)

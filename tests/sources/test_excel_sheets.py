@@ -68,6 +68,17 @@ def test_header_cells_need_not_be_text_and_edge_white_space_does_not_count(tmp_p
     assert book.rows == [(2, {"2024": "a", "two\nlines": "b", "2024-01-01": "c", "(4)": "d", "last": None})]
 
 
+def test_a_name_may_differ_from_the_declared_one_in_white_space_where_that_is_plain(tmp_path: Path) -> None:
+    names = ("page\nwidth", "cafe\u0301", "a  b", "a b ", "text")
+    path = write(tmp_path / "b.xlsx", Tab("data", table(names, ("1", "2", "3", "4", "5"))))
+    assert read(path, "page width", "caf\u00e9", "a b").rows == [
+        (2, {"page width": "1", "caf\u00e9": "2", "a  b": "3", "a b": "4", "text": "5"})
+    ]
+    assert fault(path, "A b") == "header_missing"
+    two = write(tmp_path / "c.xlsx", Tab("data", table(("a\nb", "a  b"), ("1", "2"))))
+    assert fault(two, "a b") == "header_missing"
+
+
 def test_a_name_that_stands_twice_matters_only_where_it_is_read(tmp_path: Path) -> None:
     path = write(tmp_path / "b.xlsx", Tab("data", table(("id", "note", "note", ""), ("a", "x", "y", "z"))))
     assert fault(path, "id", "note") == "header_duplicate"

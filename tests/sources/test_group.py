@@ -186,3 +186,28 @@ def test_large_files_group_like_small_ones(tmp_path: Path, keys: list[str], size
         if k not in {"", "ragged", *tainted}
     }
     assert words(small) == expected
+
+
+def test_a_box_may_stand_in_one_cell_as_json(tmp_path: Path) -> None:
+    fields = (
+        FIELDS[0],
+        FIELDS[1],
+        Field("@boxes", "box", FieldType(Kind.BOXES), wrong=Reason.BBOX_UNPARSED, grouped=True),
+    )
+    rows = (
+        'doc,word,box\na,Hotel,"[10, 20.5, 30, 40]"\na,Mond,"[50, 20, 90, 40]"\n'
+        'b,zwei,"[1, 2, 3, 4], [5, 6, 7, 8]"\nc,Text,1 2 3 4\nd,leer,\ne,kurz,"[1, 2'
+        '"\nf,gut,"[1, 2, 3, 4]"\nf,schlecht,"[1, ""x"", 3, 4]"\ng,ganz,"[9, 9, 9, 9]"\n'
+    )
+    result = read_bytes(tmp_path, rows.encode(), "x.csv", fields, schema(**RULES), cast=True)
+    assert {row["doc"]: row["@boxes"] for row in result.good} == {
+        "a": [[10, 20.5, 30, 40], [50, 20, 90, 40]],
+        "g": [[9, 9, 9, 9]],
+    }
+    assert [(hit[0], hit[1], hit[2]) for hit in result.hits] == [
+        (4, "bbox_unparsed", "row 4"),
+        (5, "bbox_unparsed", "row 5"),
+        (6, "bbox_unparsed", "row 6"),
+        (7, "bbox_unparsed", "row 7"),
+        (8, "bbox_not_finite", "row 9"),
+    ]

@@ -12,8 +12,9 @@ stored value, one bad cell without losing the file, and memory that does not gro
     shared      the table of shared texts
     styles      which number formats are dates
     texts       stored values → the text that a reader of the sheet sees
-    block       rows with their cells by column, and what is wrong with them
+    pool, placed  texts taken by index; cells with their texts, and what is wrong with them
+    block       rows with their cells by column
     xlsx        a sheet of zipped XML, as blocks
-    calamine    a sheet of any other format, as blocks
+    calamine    a sheet of any other format; xlsb: what it does not tell of .xlsb
     tasks       what the child is asked: inspect, read
 """

@@ -17,7 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.sources.sandboxed import TaskFault
-from pipeline.sources.workbook.package import Sheet
+from pipeline.sources.workbook import xlsb
+from pipeline.sources.workbook.block import Area
+from pipeline.sources.workbook.package import Package, Sheet
 from pipeline.sources.workbook.placed import Making, Placed
 from pipeline.sources.workbook.pool import pool
 from pipeline.sources.workbook.texts import DAY_MS, shortest
@@ -36,12 +38,14 @@ _REFUSALS = (("password", "a workbook under a password", "a workbook without a p
 class Workbook:
     """An open workbook of any format that fastexcel reads."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, kind: str) -> None:
         try:
             self._reader = fastexcel.read_excel(_unicode(path.read_bytes()))
         except fastexcel.FastExcelError as error:
             raise _refused(error) from None
-        self.sheets = tuple(self._sheet(name) for name in self._reader.sheet_names)
+        self._package = Package(path) if kind == "xlsb" else None
+        known = {sheet.name: sheet for sheet in xlsb.sheets(self._package)} if self._package else {}
+        self.sheets = tuple(known.get(name) or self._sheet(name) for name in self._reader.sheet_names)
 
     def _sheet(self, name: str) -> Sheet:
         try:
@@ -67,6 +71,13 @@ class Workbook:
             part = [column.slice(start, ROWS) for column in columns]
             here = [error for error in errors if start <= error[0] < start + ROWS]
             yield _placed(part, start, first_column, here)
+
+    def areas(self, sheet: Sheet) -> list[Area]:
+        """Merged areas of a sheet. Raises ``TaskFault`` for a format that does not tell."""
+        if self._package is None:
+            found = "merged areas of a format that does not tell them"
+            raise TaskFault("file_unreadable", found, "an .xlsx or .xlsb file for `read: merged: fill`")
+        return xlsb.areas(self._package, sheet)
 
     def _load(
         self, name: str, dtype: fastexcel.DType

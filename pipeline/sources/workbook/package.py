@@ -34,7 +34,11 @@ class Sheet:
 
 
 class Package:
-    """The open archive. Part names are compared without case, as the standard says."""
+    """The open archive. Part names are compared without case, as the standard says.
+
+    Attributes:
+        main: the part that lists the sheets.
+    """
 
     def __init__(self, path: Path) -> None:
         try:
@@ -44,10 +48,8 @@ class Package:
                 "file_unreadable", f"a broken archive ({type(error).__name__})", "a workbook"
             ) from None
         self._parts = {_name(info.filename): info for info in self._archive.infolist()}
-        self.sheets: tuple[Sheet, ...] = ()
-        self.date1904 = False
-        self.shared = self.styles = ""
-        self._open_workbook()
+        targets = dict(self.relationships("").values())
+        self.main = targets.get("officeDocument", "xl/workbook.xml")
 
     def has(self, part: str) -> bool:
         """Whether the part is there."""
@@ -82,31 +84,8 @@ class Package:
             found = f"{part} does not inflate ({type(error).__name__})"
             raise TaskFault("file_unreadable", found, "a sound archive") from None
 
-    def _open_workbook(self) -> None:
-        main = "xl/workbook.xml"
-        for kind, target in self._relationships("").values():
-            if kind == "officeDocument":
-                main = target
-        relations = self._relationships(main)
-        sheets: list[Sheet] = []
-
-        def start(name: str, attributes: Attributes) -> None:
-            if name == "workbookPr":
-                self.date1904 = attribute(attributes, "date1904") in ("1", "true", "on")
-            elif name == "sheet":
-                kind, part = relations.get(attribute(attributes, "id"), ("", ""))
-                state = attribute(attributes, "state", "visible").lower()
-                sheets.append(Sheet(attribute(attributes, "name"), state, kind or "worksheet", part))
-
-        walk(main, self.chunks(main, limit=SMALL), start)
-        self.sheets = tuple(sheets)
-        by_kind = dict(relations.values())
-        folder = posixpath.dirname(main)
-        self.shared = by_kind.get("sharedStrings", posixpath.join(folder, "sharedStrings.xml"))
-        self.styles = by_kind.get("styles", posixpath.join(folder, "styles.xml"))
-
-    def _relationships(self, part: str) -> dict[str, tuple[str, str]]:
-        """Relationship id → (last word of its type, part it leads to)."""
+    def relationships(self, part: str) -> dict[str, tuple[str, str]]:
+        """Relationship id → (last word of its type, part it leads to); of the package itself for ""."""
         folder, name = posixpath.split(part)
         rels = posixpath.join(folder, "_rels", f"{name}.rels")
         found: dict[str, tuple[str, str]] = {}
@@ -122,6 +101,40 @@ class Package:
 
         walk(rels, self.chunks(rels, limit=SMALL), start)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What the main part of an XML workbook says: its sheets, whether day 0 is 1904-01-01, and where the shared texts
+    and the styles are."""
+
+    sheets: tuple[Sheet, ...]
+    date1904: bool
+    shared: str
+    styles: str
+
+
+def contents(package: Package) -> Contents:
+    """Read the main part of an XML workbook."""
+    relations = package.relationships(package.main)
+    sheets: list[Sheet] = []
+    date1904 = False
+
+    def start(name: str, attributes: Attributes) -> None:
+        nonlocal date1904
+        if name == "workbookPr":
+            date1904 = attribute(attributes, "date1904") in ("1", "true", "on")
+        elif name == "sheet":
+            kind, part = relations.get(attribute(attributes, "id"), ("", ""))
+            state = attribute(attributes, "state", "visible").lower()
+            sheets.append(Sheet(attribute(attributes, "name"), state, kind or "worksheet", part))
+
+    walk(package.main, package.chunks(package.main, limit=SMALL), start)
+    by_kind = dict(relations.values())
+    folder = posixpath.dirname(package.main)
+    shared = by_kind.get("sharedStrings", posixpath.join(folder, "sharedStrings.xml"))
+    styles = by_kind.get("styles", posixpath.join(folder, "styles.xml"))
+    return Contents(tuple(sheets), date1904, shared, styles)
 
 
 def _name(part: str) -> str:

@@ -45,8 +45,8 @@ def utf8(head: bytes) -> bool:
 class SharedTexts:
     """Texts by their index, escapes decoded, read from the part as far as they are asked for."""
 
-    def __init__(self, package: Package) -> None:
-        self._chunks = _texts(package) if package.has(package.shared) else iter(())
+    def __init__(self, package: Package, part: str) -> None:
+        self._chunks = _texts(package, part) if package.has(part) else iter(())
         self._pool = pool(pa.array([], pa.string()))
 
     def up_to(self, largest: int) -> Pool:
@@ -64,27 +64,27 @@ class SharedTexts:
 Decoded = tuple[pa.StringArray, Mask]
 
 
-def _texts(package: Package) -> Iterator[Decoded]:
+def _texts(package: Package, part: str) -> Iterator[Decoded]:
     """Texts of the part, some at a time, and which had escapes.
 
     The exact parser takes over where the part is not written the usual way.
     """
     given = 0
     try:
-        for texts, escaped in _usual(package):
+        for texts, escaped in _usual(package, part):
             given += len(texts)
             yield texts, escaped
     except Unusual:
-        for texts in _exact(package.shared, package.chunks(package.shared)):
+        for texts in _exact(part, package.chunks(part)):
             rest = texts.slice(min(given, len(texts)))
             given -= min(given, len(texts))
             if len(rest):
                 yield decode(rest)
 
 
-def _usual(package: Package) -> Iterator[Decoded]:
+def _usual(package: Package, part: str) -> Iterator[Decoded]:
     rest, opened, closed = b"", False, False
-    for chunk in package.chunks(package.shared, CHUNK, first=FIRST_CHUNK):
+    for chunk in package.chunks(part, CHUNK, first=FIRST_CHUNK):
         data = rest + chunk
         if closed:
             break

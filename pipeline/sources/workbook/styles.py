@@ -55,9 +55,9 @@ def shown_by(code: str) -> Shown:
     return Shown.TIME if clock else Shown.NUMBER
 
 
-def read(package: Package) -> Shows:
+def read(package: Package, part: str) -> Shows:
     """How each cell style (``s`` of a cell) shows a number, uint8 [styles]; empty without a style sheet."""
-    if not package.has(package.styles):
+    if not package.has(part):
         return np.zeros(0, np.uint8)
     codes: dict[int, str] = {}
     formats: list[int] = []
@@ -78,7 +78,7 @@ def read(package: Package) -> Shows:
         if local(name) == "cellXfs":
             inside[0] = False
 
-    feed_(package.styles, parser(start, end), package.chunks(package.styles, limit=SMALL))
+    feed_(part, parser(start, end), package.chunks(part, limit=SMALL))
     shown = {number: shown_by(code) for number, code in codes.items()}
     return np.array([shown.get(f, _BUILT_IN.get(f, Shown.NUMBER)) for f in formats], np.uint8)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pipeline.sources.sandboxed import TaskFault
 from pipeline.sources.workbook import container, xlsx
-from pipeline.sources.workbook.block import Area, Block, Blocks, batches
+from pipeline.sources.workbook.block import Block, Blocks, batches
 from pipeline.sources.workbook.package import Package, Sheet
 from pipeline.sources.workbook.placed import Placed
 
@@ -51,7 +51,7 @@ def read(request: Mapping[str, Any]) -> Iterator[Mapping[str, Any] | memoryview]
     if sheet is None:
         raise TaskFault("file_changed", "the sheet is gone")
     below, width = request["below"], request["width"] or _width(book, sheet, request["cells"])
-    areas = _areas(book, sheet) if request["fill"] else []
+    areas = book.areas(sheet) if request["fill"] else []
     blocks = Blocks(width, below, areas)
     last = below
     for block in batches(
@@ -104,17 +104,7 @@ def _open(path: Path) -> Any:
     # Late: it is not needed for most workbooks.
     from pipeline.sources.workbook import calamine
 
-    return calamine.Workbook(path)
-
-
-def _areas(book: Any, sheet: Sheet) -> list[Area]:
-    if isinstance(book, xlsx.Workbook):
-        return book.areas(sheet)
-    raise TaskFault(
-        "file_unreadable",
-        "a format whose merged areas are not read",
-        "an .xlsx file for `read: merged: fill`",
-    )
+    return calamine.Workbook(path, kind)
 
 
 def _head(book: Any, sheet: Sheet, request: Mapping[str, Any]) -> list[tuple[int, list[str | None]]]:

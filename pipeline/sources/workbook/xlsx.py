@@ -11,7 +11,7 @@ from pipeline.sources.sandboxed import TaskFault
 from pipeline.sources.workbook import exact, rows, styles
 from pipeline.sources.workbook.block import Area
 from pipeline.sources.workbook.cells import Cells, Stored
-from pipeline.sources.workbook.package import CHUNK, Package, Sheet
+from pipeline.sources.workbook.package import CHUNK, Package, Sheet, contents
 from pipeline.sources.workbook.placed import Placed
 from pipeline.sources.workbook.shared import FIRST_CHUNK, LONGEST, SharedTexts, utf8
 from pipeline.sources.workbook.texts import Texts
@@ -28,9 +28,10 @@ class Workbook:
 
     def __init__(self, package: Package) -> None:
         self._package = package
-        self.sheets = package.sheets
-        self._shared = SharedTexts(package)
-        self._texts = Texts(self._shared, styles.read(package), date1904=package.date1904)
+        found = contents(package)
+        self.sheets = found.sheets
+        shared, shows = SharedTexts(package, found.shared), styles.read(package, found.styles)
+        self._texts = Texts(shared, shows, date1904=found.date1904)
 
     def placed(self, sheet: Sheet, most_cells: int) -> Iterator[Placed]:
         """Cells of a sheet, some rows at a time. Raises ``TaskFault`` for more than ``most_cells``."""

@@ -19,7 +19,7 @@ PART = "xl/sharedStrings.xml"
 
 def texts(path: Path, part: str | bytes | None, upto: int = 10**6) -> list[str | None]:
     package = Package(write(path / "b.xlsx", parts={PART: part}))
-    found: list[str | None] = SharedTexts(package).up_to(upto).texts.to_pylist()
+    found: list[str | None] = SharedTexts(package, PART).up_to(upto).texts.to_pylist()
     return found
 
 
@@ -43,7 +43,7 @@ def test_texts_are_the_same_however_they_are_written(tmp_path: Path, part: str |
 def test_texts_are_read_as_far_as_they_are_asked_for(tmp_path: Path) -> None:
     part = "<sst>" + "".join(f"<si><t>text number {i}</t></si>" for i in range(200_000)) + "</sst>"
     package = Package(write(tmp_path / "b.xlsx", parts={PART: part}))
-    shared = SharedTexts(package)
+    shared = SharedTexts(package, PART)
     assert len(shared.up_to(3)) < 20_000
     whole = shared.up_to(199_999).texts
     assert whole.to_pylist() == [f"text number {i}" for i in range(200_000)]
