@@ -259,6 +259,11 @@ def _lengths(samples: Samples) -> Int64s:
     return lengths
 
 
+def forget() -> None:
+    """Build the stages anew when they are next asked for: a tokenizer or model file may have changed since."""
+    _line.cache_clear()
+
+
 @lru_cache(maxsize=16)
 def _line(schema_json: str, schema_path: str, raw: str) -> Line:
     """The stages, built once a process."""

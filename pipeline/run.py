@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from pipeline.certificate.receipt import Receipt, Repeat
 from pipeline.commit import CleanFolder, Outcome
 from pipeline.engine.base import Engine
 from pipeline.errors import InputError, SchemaError
-from pipeline.partition import Progress, Task, process
+from pipeline.partition import Progress, Task, forget, process
 from pipeline.plan import Input, Known, Plan, check_raw, make, partitions_of
 from pipeline.reasons import Reason
 from pipeline.repeats import find
@@ -88,6 +89,7 @@ def run(options: Options, watch: Watch) -> Summary:
         CleanroomError: with the exit code of what went wrong; then nothing is published.
     """
     clock = _Clock()
+    forget()
     schemas = _with_budget(load_schemas(list(options.schemas)), options.max_quarantine)
     _apart(options.raw, options.clean)
     check_raw(options.raw)
@@ -106,6 +108,7 @@ def run(options: Options, watch: Watch) -> Summary:
         clock.lap("second pass")
         faults = (*faults, *more)
         _refuse_unreadable((*plan.faults, *faults), receipts)
+        plan = replace(plan, notes=(*plan.notes, *_empty(plan.notes, receipts)))
         outcome = folder.clean.publish(plan.certificate_inputs(faults, repeated), receipts, options.keys)
         clock.lap("commit")
     sources = {receipt.source for receipt in found}
@@ -227,6 +230,24 @@ def _sound(
     failed = {fault.source for fault in faults}
     receipts = [*found, *(one for one in made if isinstance(one, Receipt))]
     return [one for one in receipts if one.source not in failed], faults
+
+
+def _empty(notes: Sequence[FileNote], receipts: Sequence[Receipt]) -> list[FileNote]:
+    """Files and sheets that gave no record, though they hold something: a header, blank rows."""
+    records: Counter[tuple[str, str | None]] = Counter()
+    for receipt in receipts:
+        records[receipt.source, receipt.sheet] += receipt.certified + receipt.quarantined
+    said = {note.source for note in notes if note.reason is Reason.FILE_EMPTY}
+    return [
+        FileNote(
+            Reason.FILE_EMPTY,
+            source,
+            f"no record in the sheet {sheet!r}" if sheet else "no record",
+            "records",
+        )
+        for (source, sheet), count in sorted(records.items(), key=lambda item: (item[0][0], item[0][1] or ""))
+        if not count and source not in said
+    ]
 
 
 def _refuse_unreadable(faults: Sequence[FileNote], receipts: Sequence[Receipt]) -> None:

@@ -201,13 +201,13 @@ _LOADED: dict[tuple[str, str], Tokenizer] = {}
 
 
 def load(spec: TokenizerSpec, schema_dir: Path) -> Tokenizer:
-    """The tokenizer that a schema names; one a process.
+    """The tokenizer that a schema names; one a process, and another when a file of its folder changed since.
 
     Raises TokenizerError (exit 2) where the folder or hub id gives no usable tokenizer.
     """
     if spec.path is not None:
         folder = (schema_dir / spec.path).resolve()
-        key = (str(folder), "")
+        key = (str(folder), _stamp(folder))
         if key not in _LOADED:
             _LOADED[key] = Tokenizer(read_folder(folder, spec.path))
     else:
@@ -217,6 +217,14 @@ def load(spec: TokenizerSpec, schema_dir: Path) -> Tokenizer:
         if key not in _LOADED:
             _LOADED[key] = Tokenizer(read_hub(str(spec.hub), str(spec.revision)))
     return _LOADED[key]
+
+
+def _stamp(folder: Path) -> str:
+    """Names, sizes and times of a folder's files; "" where there is none."""
+    if not folder.is_dir():
+        return ""
+    found = sorted((path.name, path.stat()) for path in folder.iterdir() if path.is_file())
+    return " ".join(f"{name} {facts.st_size} {facts.st_mtime_ns}" for name, facts in found)
 
 
 def _backend(files: TokenizerFiles) -> Any:
