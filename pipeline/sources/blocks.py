@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeline.batch import Int64s
 from pipeline.sources.quotes import Borders, Broken, breaks_of
 
 KEEP_BYTES = 2**16
 """Of a record over the size limit, so much is kept for the quarantine."""
+LINE_BREAK = 2
+"""Longest line break: a record that is not whole yet may end with so many bytes that are none of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,47 +39,109 @@ class Block:
 Scan = Callable[[bytes, bool], Borders]
 """Finds the records of a block; the flag says that nothing follows."""
 
+End = Callable[[bytes, bool], int]
+"""Finds, in the next piece of a text, the offset behind the record that has begun; -1 where it goes on."""
 
-def blocks(chunks: Iterable[bytes], scan: Scan, *, line: int, limit: int) -> Iterator[Block]:
+
+def line_end(begun: bytes) -> End:
+    """The end of a record that is a line."""
+
+    def behind(data: bytes, final: bool) -> int:
+        breaks = breaks_of(data, final)
+        return int(breaks[0]) if len(breaks) else len(data) if final else -1
+
+    return behind
+
+
+def blocks(
+    chunks: Iterable[bytes],
+    scan: Scan,
+    *,
+    line: int,
+    limit: int,
+    ends: Callable[[bytes], End] = line_end,
+) -> Iterator[Block]:
     """Cut a stream of bytes into blocks of whole records.
 
-    A record over ``limit`` bytes costs itself only: it comes as a block of its own, cut to its first bytes.
+    A record over ``limit`` bytes, its line break not counted, costs itself only: it comes as a block of its own, cut
+    to its first bytes.
+
+    Args:
+        ends: called with what has been seen of such a record, says how its end is found.
     """
     rest, head, offset, skipped = b"", b"", 0, 0
+    end = line_end(b"")
     for chunk in _ahead(chunks):
         data, final = (rest + chunk[0] if rest else chunk[0]), chunk[1]
         if skipped:
-            data, skipped, line, offset, done = _skip(data, final, head, skipped, line, offset)
-            if done is not None:
-                yield done
-            if skipped or not data:
-                rest = b""
+            rest = b""
+            cut = end(data, final)
+            if cut < 0:
+                skipped += len(data)
+                continue
+            skipped += cut
+            yield _oversized(head, line, offset, skipped)
+            data, line, offset, skipped = data[cut:], line + 1, offset + skipped, 0
+            if not data:
                 continue
         borders = scan(data, final)
         cut = int(borders.ends[-1]) if len(borders.ends) else 0
         if cut:
-            yield Block(data[:cut], line, offset, borders.ends, borders.breaks, borders.broken, borders.plain)
+            block = Block(
+                data[:cut], line, offset, borders.ends, borders.breaks, borders.broken, borders.plain
+            )
+            yield from _within(block, limit) if cut > limit else (block,)
             line += len(borders.breaks)
             offset += cut
         rest = data[cut:]
-        if len(rest) > limit and not final:
-            head, skipped, rest = rest[:KEEP_BYTES], len(rest), b""
+        if len(rest) > limit + LINE_BREAK and not final:
+            head, skipped, end, rest = rest[:KEEP_BYTES], len(rest), ends(rest), b""
 
 
-def _skip(
-    data: bytes, final: bool, head: bytes, skipped: int, line: int, offset: int
-) -> tuple[bytes, int, int, int, Block | None]:
-    """Go on behind the line break that ends an oversized record."""
+def _within(block: Block, limit: int) -> Iterator[Block]:
+    """The block with each record over the limit in a block of its own."""
     import numpy as np
 
-    breaks = breaks_of(data, final)
-    if not len(breaks) and not final:
-        return b"", skipped + len(data), line, offset, None
-    cut = int(breaks[0]) if len(breaks) else len(data)
-    length = skipped + cut
-    ends = np.array([len(head)], np.int64)
-    block = Block(head, line, offset, ends, ends, oversized=length)
-    return data[cut:], 0, line + 1, offset + length, block
+    starts = np.concatenate([[0], block.ends[:-1]])
+    over = [
+        place
+        for place in np.flatnonzero(block.ends - starts > limit).tolist()
+        if len(block.data[starts[place] : block.ends[place]].rstrip(b"\r\n")) > limit
+    ]
+    if not over:
+        yield block
+        return
+    at = 0
+    for place in over:
+        if place > at:
+            yield _part(block, at, place)
+        one = _part(block, place, place + 1)
+        yield _oversized(one.data[:KEEP_BYTES], one.line, one.offset, len(one.data))
+        at = place + 1
+    if at < len(block.ends):
+        yield _part(block, at, len(block.ends))
+
+
+def _part(block: Block, first: int, past: int) -> Block:
+    """Some consecutive records of a block, as a block."""
+    import numpy as np
+
+    start = int(block.ends[first - 1]) if first else 0
+    end = int(block.ends[past - 1])
+    before, behind = np.searchsorted(block.breaks, [start, end], "right").tolist()
+    broken = tuple(replace(b, index=b.index - first) for b in block.broken if first <= b.index < past)
+    return Block(
+        block.data[start:end], block.line + before, block.offset + start, block.ends[first:past] - start,
+        block.breaks[before:behind] - start, broken, block.plain,
+    )  # fmt: skip
+
+
+def _oversized(head: bytes, line: int, offset: int, size: int) -> Block:
+    """A record over the limit, of which ``head`` is kept."""
+    import numpy as np
+
+    end = np.array([len(head)], np.int64)
+    return Block(head, line, offset, end, end, oversized=size)
 
 
 def _ahead(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.batch import Int64s, Mask
+from pipeline.sources.blocks import End
 from pipeline.sources.quotes import Borders
 
 _CHANGE = np.zeros(256, np.int8)
@@ -88,6 +89,18 @@ def split(data: bytes, final: bool) -> Borders:
     if final and data and (not len(ends) or ends[-1] < len(data)):
         ends = np.append(ends, len(data))
     return Borders(ends, ends, ())
+
+
+def element_end(begun: bytes) -> End:
+    """The end of an element of which ``begun`` has been seen: behind its comma."""
+    scanner = Scanner(depth=1)
+    scanner.commas(begun)
+
+    def behind(data: bytes, final: bool) -> int:
+        commas = scanner.commas(data)
+        return int(commas[0]) + 1 if len(commas) else len(data) if final else -1
+
+    return behind
 
 
 def solid(data: bytes, commas: Int64s, stop: int) -> Mask:

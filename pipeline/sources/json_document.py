@@ -20,7 +20,7 @@ from pipeline.reasons import Reason
 from pipeline.sources import jsonl
 from pipeline.sources.blocks import Block, blocks
 from pipeline.sources.document import located, ranges, single
-from pipeline.sources.elements import split
+from pipeline.sources.elements import element_end, split
 from pipeline.sources.encoding import prove, text
 from pipeline.sources.fault import FileNote
 from pipeline.sources.packing import packed
@@ -68,7 +68,7 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
 
     def batches(dropped: Counter[str]) -> Iterator[tuple[Batch, Findings]]:
         del dropped  # every element is a record
-        found = blocks(text(path, partition), split, line=partition.first_row, limit=limit)
+        found = blocks(text(path, partition), split, line=partition.first_row, limit=limit, ends=element_end)
         return packed(
             jsonl.piece(_broken_at_commas(block), partition, schema, limit, Counter()) for block in found
         )

@@ -1,0 +1,3 @@
+"""Findings about tokens: lengths, ids, masks, and the tokens that frame a conversation."""
+
+CASES = ()
