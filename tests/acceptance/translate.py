@@ -71,6 +71,8 @@ def translate(case: Case, place: Path) -> tuple[dict[str, Any], list[str]]:
         schema["tokenizer"] = {"path": str(folder)}
         if schema["kind"] == "layout":
             model["family"] = _family(case, folder)
+        if schema["kind"] == "chat":
+            _template(schema["chat"], folder)
     if model:
         schema["model"] = model
     return schema, sorted(set(case.assumed) - set(KNOWN))
@@ -201,6 +203,17 @@ def _padded(folder: Path, pad: Any, place: Path, case: Case) -> Path:
     (place / "tokenizer_config.json").chmod(0o644)
     (place / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
     return place
+
+
+def _template(chat: dict[str, Any], folder: Path) -> None:
+    """Where tool turns are in scope and the tokenizer's own template knows none: the samples' template, whose marks
+    are those of Llama 3."""
+    if chat["source"]["format"] != "openai" or "template" in chat:
+        return
+    config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    marks = (folder / "tokenizer.json").read_text(encoding="utf-8")
+    if "tool" not in str(config.get("chat_template", "tool")) and "<|start_header_id|>" in marks:
+        chat["template"] = {"file": str(ROOT / "data_samples/material/chat_template.jinja")}
 
 
 def _family(case: Case, folder: Path) -> str:

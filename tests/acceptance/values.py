@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -34,12 +35,29 @@ def labels(_: Context, record: Record) -> list[int] | int | None:
 
 
 def messages(context: Context, record: Record) -> list[dict[str, str]] | None:
-    """The turns, read back from the ids."""
+    """The turns, read back from the ids; the system turn a template brings along by itself is not one of them."""
     assert context.reader is not None
-    turns = context.reader.turns(record.samples[0]["input_ids"])
+    sample = record.samples[0]
+    turns = context.reader.turns(sample["input_ids"])
     if turns is None:
-        return None
-    return [{"role": role, "content": content} for role, content in turns if role != "tools"]
+        return _spelled(context, sample)
+    found = [{"role": role, "content": content} for role, content in turns if role != "tools"]
+    template = str(context.reader.config.get("chat_template", ""))
+    if found and found[0]["role"] == "system" and found[0]["content"] in template:
+        return found[1:]
+    return found
+
+
+def _spelled(context: Context, sample: dict[str, Any]) -> list[dict[str, str]] | None:
+    """Where the frame of turns is unknown: the kept record, if each turn's tokens spell its content."""
+    assert context.reader is not None
+    kept: list[dict[str, str]] = json.loads(sample["record"])["messages"]
+    for turn, span in zip(kept, sample["turns"], strict=False):
+        if turn["content"].strip() not in context.reader.text(
+            sample["input_ids"][span["start"] : span["end"]]
+        ):
+            return None
+    return kept
 
 
 FIELDS: dict[str, Actual] = {
