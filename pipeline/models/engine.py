@@ -5,6 +5,7 @@ Both encode text as plain text: no special token is added, and text that spells 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -54,5 +55,5 @@ class Reference:
 def _flat(encodings: list[Any]) -> tuple[Int32s, Int64s]:
     rows = [e.ids for e in encodings]
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-    ids = np.fromiter((i for row in rows for i in row), np.int32, int(lengths.sum()))
+    ids = np.fromiter(itertools.chain.from_iterable(rows), np.int32, int(lengths.sum()))
     return ids, lengths
