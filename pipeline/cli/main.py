@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import typer
 
-from pipeline.cli import plan, quarantine, reasons, run, schema, template, train, verify
+from pipeline.cli import explain, plan, quarantine, reasons, run, schema, template, train, verify
 from pipeline.errors import CleanroomError
 from pipeline.exits import Exit
 from pipeline.signals import Stopped, raise_on_stops
@@ -33,6 +33,9 @@ app.add_typer(template.app, name="template")
 app.add_typer(quarantine.app, name="quarantine")
 app.command("train")(train.train_command)
 app.command("preflight")(train.preflight_command)
+app.command("explain")(explain.explain_command)
+app.command("audit")(explain.audit_command)
+app.command("doctor")(explain.doctor_command)
 app.command("reasons")(reasons.reasons_command)
 
 

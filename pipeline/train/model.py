@@ -87,7 +87,8 @@ def build(recipe: Recipe, facts: Certified, *, random_weights: bool, device: tor
             getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
         )
         enable({"use_reentrant": False})
-    return model if choice.bits else model.to(device)
+    placed: torch.nn.Module = model if choice.bits else model.to(device)
+    return placed
 
 
 def skeleton(recipe: Recipe, config: Mapping[str, Any]) -> torch.nn.Module:

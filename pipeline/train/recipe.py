@@ -137,6 +137,11 @@ def load_recipe(name: str, changes: Mapping[str, Any] | None = None) -> Recipe:
             at[section] = dict(at.get(section) or {})
             at = at[section]
         at[last] = change
+    return recipe_of(value, name)
+
+
+def recipe_of(value: Mapping[str, Any], name: str) -> Recipe:
+    """A recipe of plain values, strictly; ``name`` is for messages."""
     recipe: Recipe = _build(Recipe, value, name, "")
     return recipe
 
@@ -158,7 +163,7 @@ def _text(name: str) -> str:
 
 def _build(kind: Any, value: Any, name: str, path: str) -> Any:
     """A dataclass of a mapping, strictly: unknown, missing and ill-typed keys are refused."""
-    if not isinstance(value, dict):
+    if not isinstance(value, Mapping):
         raise SchemaError(
             "not a section", where=f"{name}: {path}", found=type(value).__name__, expected="a mapping"
         )

@@ -1,0 +1,194 @@
+"""Doctor: the set-up faults of a training script, each with its line, its reason and the change to make."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.train.fault import Fault, Weight
+from pipeline.train.prescriptions import PRESCRIPTIONS
+from pipeline.train.script import Call, Script
+
+ARGUMENTS = ("TrainingArguments", "SFTConfig", "Seq2SeqTrainingArguments", "DPOConfig")
+TRAINERS = ("Trainer", "SFTTrainer", "Seq2SeqTrainer", "DPOTrainer")
+LONG = 1024
+"""Tokens from which a causal model of usual size wants checkpointing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One fault of a script, at a line.
+
+    Attributes:
+        rule: of ``PRESCRIPTIONS``.
+        line: of the script.
+        found: what its words are about.
+        weight: whether the job would stop or be spoilt, rather than slow or at risk.
+    """
+
+    rule: str
+    line: int
+    found: str = ""
+    weight: Weight = Weight.REFUSE
+
+    @property
+    def what(self) -> str:
+        """What is wrong and what it does."""
+        return PRESCRIPTIONS[self.rule].what.format(found=self.found)
+
+    @property
+    def change(self) -> str:
+        """What to write instead."""
+        return PRESCRIPTIONS[self.rule].change.format()
+
+    def fault(self) -> Fault:
+        """The same as a fault of preflight."""
+        return Fault(self.rule, f"line {self.line}: {self.what}", remedy=self.change, weight=self.weight)
+
+
+def diagnose(script: Path) -> list[Advice]:
+    """Every fault of a script, in the order of its lines. It is parsed, never run or imported.
+
+    Raises:
+        InputError: it cannot be read, or is no Python.
+    """
+    return examine(Script.read(script))
+
+
+def examine(script: Script) -> list[Advice]:
+    """Every fault of a parsed script."""
+    found = {
+        Advice(rule, line, about, PRESCRIPTIONS[rule].weight)
+        for look in RULES
+        for rule, line, about in look(script)
+    }
+    return sorted(found, key=lambda advice: (advice.line, advice.rule))
+
+
+Found = Iterator[tuple[str, int, str]]
+"""Rule, line, and what its words are about."""
+
+
+def _placement(script: Script) -> Found:
+    mapped = [
+        call for call in _models(script) if call.has("device_map") and call.text("device_map") != "None"
+    ]
+    placed = {call.result for call in mapped} - {""}
+    for call in script.to("to", "cuda"):
+        inner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+        chained = isinstance(inner, ast.Call) and any(made.node is inner for made in mapped)
+        if call.owner in placed or chained:
+            yield "moved_after_map", call.line, call.owner
+    for call in mapped:
+        if "auto" in call.text("device_map") and script.to(*TRAINERS):
+            yield "map_under_trainer", call.line, ""
+
+
+def _tokenizers(script: Script) -> Found:
+    models = {script.resolved(call.first()) for call in _models(script) if call.first()}
+    for call in script.to("from_pretrained"):
+        name = script.resolved(call.first())
+        if "Tokenizer" in call.owner and models and name and name not in models:
+            yield (
+                "tokenizer_of_another_model",
+                call.line,
+                f"{name} with the model of {', '.join(sorted(models))}",
+            )
+    for target, _, line in script.assigned():
+        if target.endswith(".chat_template"):
+            yield "template_replaced", line, ""
+    expected = any(call.has("expect") for call in script.to("load_certified"))
+    for call in script.to("setup_chat_format", "clone_chat_template"):
+        if not expected:
+            yield "tokens_added", call.line, call.name
+    for call in script.to("add_tokens", "add_special_tokens"):
+        if "tok" in call.owner.lower() and not script.to("resize_token_embeddings"):
+            yield "embedding_not_resized", call.line, ""
+
+
+def _ends(script: Script) -> Found:
+    for target, value, line in script.assigned():
+        same = target.endswith("pad_token") and value.endswith("eos_token")
+        if same and script.to("DataCollatorForLanguageModeling"):
+            yield "pad_is_eos", line, ""
+    rendered = [call for call in script.to("apply_chat_template") if call.text("tokenize") == "False"]
+    for call in _tokenizing(script) if rendered else ():
+        if call.text("add_special_tokens") != "False":
+            yield "bos_doubled", call.line, ""
+
+
+def _lengths(script: Script) -> Found:
+    for call in _tokenizing(script):
+        if not (call.has("truncation") or call.has("max_length")):
+            yield "no_truncation", call.line, ""
+
+
+def _memory(script: Script) -> Found:
+    longest = _longest(script)
+    causal = any("CausalLM" in model.owner for model in _models(script))
+    for call in script.to(*ARGUMENTS):
+        if call.text("group_by_length") == "True":
+            yield "group_by_length", call.line, ""
+        # SFTConfig checkpoints unless told otherwise; TrainingArguments does not.
+        off = call.text("gradient_checkpointing") == "False" or (
+            call.name != "SFTConfig" and not call.has("gradient_checkpointing")
+        )
+        if off and causal and longest >= LONG and not script.to("gradient_checkpointing_enable"):
+            yield "no_checkpointing", call.line, str(longest)
+    for call in script.to("empty_cache"):
+        if call.looped:
+            yield "empty_cache_in_loop", call.line, ""
+
+
+def _dtypes(script: Script) -> Found:
+    weights = " ".join(call.text("dtype") + call.text("torch_dtype") for call in _models(script))
+    for call in script.to(*ARGUMENTS):
+        if call.text("fp16") == "True" and "bfloat16" in weights:
+            yield "fp16_on_bf16", call.line, ""
+        elif call.text("fp16") == "True" and "float16" in weights:
+            yield "fp16_weights", call.line, ""
+
+
+def _gate(script: Script) -> Found:
+    gated, loaded = "CertifiedGate" in script.names, script.to("load_certified")
+    for call in script.to(*TRAINERS):
+        if loaded and not gated:
+            yield "no_gate", call.line, ""
+    certified = {call.result for call in loaded} - {""}
+    for call in script.to("map", "add_column", "cast_column", "set_transform", "with_transform"):
+        if call.owner in certified or call.owner == "load_certified":
+            yield "changed_after_loading", call.line, call.name
+    for call in script.to(*ARGUMENTS):
+        if not gated and call.text("logging_nan_inf_filter") != "False":
+            yield "nan_hidden", call.line, ""
+    for call in script.to("eval"):
+        if not call.owner:
+            yield "eval_of_data", call.line, ""
+
+
+RULES: tuple[Callable[[Script], Found], ...] = (
+    _placement, _tokenizers, _ends, _lengths, _memory, _dtypes, _gate,
+)  # fmt: skip
+
+
+def _models(script: Script) -> list[Call]:
+    """Calls that load a model."""
+    others = ("Tokenizer", "Processor", "Config", "FeatureExtractor")
+    return [call for call in script.to("from_pretrained") if not any(other in call.owner for other in others)]
+
+
+def _tokenizing(script: Script) -> list[Call]:
+    """Calls of a tokenizer itself."""
+    loaded = script.to("from_pretrained")
+    made = {call.result for call in loaded if "Tokenizer" in call.owner or "Processor" in call.owner}
+    return [call for call in script.calls if call.name in made and not call.owner]
+
+
+def _longest(script: Script) -> int:
+    """The largest length that the script names."""
+    lengths = [
+        script.resolved(call.text(key)) for call in script.calls for key in ("max_length", "max_seq_length")
+    ]
+    return max((int(length) for length in lengths if length.isdigit()), default=0)
