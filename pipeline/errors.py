@@ -27,9 +27,8 @@ class CleanroomError(Exception):
 
     def __str__(self) -> str:
         lines = [f"{self.where}: {self.what}" if self.where else self.what]
-        for name in ("found", "expected"):
-            if value := getattr(self, name):
-                lines.append(f"  {name}: {value}")
+        facts = {"found": self.found, "expected": self.expected}
+        lines += [f"  {name}: {value}" for name, value in facts.items() if value]
         if self.remedy:
             lines.append(f"  to do: {self.remedy}")
         return "\n".join(lines)

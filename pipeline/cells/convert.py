@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -190,7 +190,7 @@ class Converter:
             if number.is_integer() and abs(number) < 2**53:
                 self._hit(reading, Reason.INTEGER_FROM_DECIMAL, path, value, "an integer")
                 return int(number)
-        return self._wrong(reading, FieldType(Kind.INTEGER), value, path)
+        self._wrong(reading, FieldType(Kind.INTEGER), value, path)
 
     def _number(self, reading: Reading, value: Any, path: str) -> float:
         if isinstance(value, Literal):
@@ -241,7 +241,7 @@ class Converter:
         """Numbers of one box: flat, or in vertices (objects, pairs), flattened. Their count is judged later."""
         if not isinstance(value, list):
             if value is None or isinstance(value, (bool, Literal)):
-                return self._not_finite(reading, value, path)
+                self._not_finite(reading, value, path)
             self._hit(reading, Reason.BBOX_UNPARSED, path, _shown(value), "a list of numbers")
             raise _Bad
         numbers: list[float] = []
@@ -259,9 +259,9 @@ class Converter:
     def _coordinate(self, reading: Reading, value: Any, path: str) -> float:
         if isinstance(value, (Whole, Real)) and math.isfinite(number := float(value)):
             return number
-        return self._not_finite(reading, value, path)
+        self._not_finite(reading, value, path)
 
-    def _not_finite(self, reading: Reading, value: Any, path: str) -> Any:
+    def _not_finite(self, reading: Reading, value: Any, path: str) -> NoReturn:
         self._hit(reading, Reason.BBOX_NOT_FINITE, path, _shown(value), "a finite number")
         raise _Bad
 
@@ -321,7 +321,7 @@ class Converter:
                 return self._json(reading, value, path), Content.OBJECT.value
 
     # ── findings ─────────────────────────────────────────────────────────────────────────────────────────
-    def _wrong(self, reading: Reading, type_: FieldType, value: Any, path: str) -> Any:
+    def _wrong(self, reading: Reading, type_: FieldType, value: Any, path: str) -> NoReturn:
         container = reading.type.kind in (Kind.WORDS, Kind.LABELS, Kind.BOXES) and "[" not in path
         reason = Reason.VALUE_TYPE if container else reading.field.wrong
         if isinstance(value, Literal):

@@ -25,7 +25,7 @@ MOST_DEPTH = 500
 
 def colons(array: npt.NDArray[np.uint8]) -> Mask:
     """Where a colon may stand behind a key: behind a quote or white space, inside of strings too. bool [bytes]"""
-    colon = array == COLON
+    colon: Mask = array == COLON
     colon[1:] &= (array[:-1] == QUOTE) | (array[:-1] <= ord(" "))
     return colon
 

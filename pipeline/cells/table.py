@@ -86,13 +86,13 @@ def plain(cells: pl.DataFrame, readings: Sequence[Reading], decimal: str) -> lis
                 continue
     values = cells.select(expression.alias(i) for i, (_, expression) in wanted.items())
     found: list[pl.Series | None] = [None] * len(readings)
-    for i, (name, _) in wanted.items():
-        series = values.get_column(i)
+    for key, (name, _) in wanted.items():
+        series = values.get_column(key)
         nulls = series.null_count()
-        if nulls and (readings[int(i)].field.required or nulls != cells.get_column(name).null_count()):
+        if nulls and (readings[int(key)].field.required or nulls != cells.get_column(name).null_count()):
             continue
         if series.dtype != pl.Float64 or np.isfinite(series.drop_nulls().to_numpy()).all():
-            found[int(i)] = series
+            found[int(key)] = series
     return found
 
 

@@ -97,7 +97,7 @@ def _members(
         member = data[left + 1 : right]
         if member.strip():
             quote = member.index(b'"')
-            key, behind = json.decoder.scanstring(member[quote:].decode(), 1)
+            key, behind = json.decoder.scanstring(member[quote:].decode(), 1)  # type: ignore[attr-defined]
             size = quote + len(member[quote:].decode()[:behind].encode())
             colon = member.index(b":", size)
             value = member[colon + 1 :]

@@ -55,7 +55,8 @@ class Scanner:
             self.depth = 0
         elif len(depth):
             self.depth = int(depth[-1])
-        return marks[(bytes_ == ord(",")) & (depth == 1)]
+        commas: Int64s = marks[(bytes_ == ord(",")) & (depth == 1)]
+        return commas
 
     def _quotes(self, array: npt.NDArray[np.uint8]) -> Int64s:
         """Offsets of the quotes that open or close a string."""
@@ -80,7 +81,8 @@ def _escaped(slashes: Int64s, first: bool) -> Int64s:
         return slashes
     starts = np.flatnonzero(np.diff(slashes, prepend=-2) != 1)
     lengths = np.diff(starts, append=len(slashes))
-    return slashes[starts[lengths % 2 == 1]] + lengths[lengths % 2 == 1]
+    escaped: Int64s = slashes[starts[lengths % 2 == 1]] + lengths[lengths % 2 == 1]
+    return escaped
 
 
 def split(data: bytes, final: bool) -> Borders:

@@ -150,7 +150,7 @@ class _Groups:
         if everything and self._tail:
             self._keep(self._tail.pop())
         runs = self._partition.grouping == "runs"
-        size = sum(part.estimated_size() for part in self._kept)
+        size = int(sum(part.estimated_size() for part in self._kept))
         if (
             runs
             and self._kept
@@ -159,7 +159,7 @@ class _Groups:
             table = pl.concat(self._kept)
             open_ = pl.lit(False) if everything else pl.col(KEY).eq_missing(pl.lit(self._last, pl.String))
             self._kept = [table.filter(open_)]
-            size = self._kept[0].estimated_size()
+            size = int(self._kept[0].estimated_size())
             yield from self._documents.batches(table.filter(~open_))
         elif everything and self._kept:
             yield from self._documents.batches(pl.concat(self._kept))

@@ -38,10 +38,10 @@ def _of_arrays(samples: Samples, names: list[str], starts: Int64s, ends: Int64s)
     states = [hashlib.blake2b(digest_size=16) for _ in starts]
     for name in names:
         values, lengths = flat(samples.table[name])
-        values = np.ascontiguousarray(values)
+        whole = np.ascontiguousarray(values).data
         edges = np.concatenate([[0], np.cumsum(lengths)])
         for state, first, last in zip(states, edges[starts].tolist(), edges[ends].tolist(), strict=True):
-            state.update(values[first:last])
+            state.update(whole[first:last])
             state.update(b"|")
     return [state.hexdigest() for state in states]
 
