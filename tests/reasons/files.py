@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from pipeline.reasons import Reason
 from tests.reasons.books import book, cells
-from tests.reasons.case import Case, Link, lines, table
+from tests.reasons.case import Case, Link, table
 
 MIB = 2**20
 
