@@ -36,6 +36,7 @@ class Batch:
         unread: bool [n], records that could not be read and have their finding: no later stage makes another on
             them. None when there are none.
         decimal: decimal mark of the cells: ``.``, ``,`` or ``.,`` for either.
+        sound: whether its bytes prove that no text of it holds NUL, U+FFFD or anything encoded twice.
     """
 
     source: str
@@ -47,6 +48,7 @@ class Batch:
     raw: pa.Array | None = None
     unread: Mask | None = None
     decimal: str = "."
+    sound: bool = False
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 
@@ -88,7 +88,9 @@ class Converter:
             case Kind.NUMBER:
                 return self._number(reading, value, path)
             case Kind.BOOLEAN:
-                return value if isinstance(value, bool) else self._wrong(reading, type_, value, path)
+                if not isinstance(value, bool):
+                    raise self._wrong(reading, type_, value, path)
+                return value
             case Kind.JSON:
                 return self._json(reading, value, path)
             case Kind.STRUCT:
@@ -111,8 +113,7 @@ class Converter:
                 if self.policy(Reason.WORD_NOT_TEXT) is Policy.REPAIR:
                     return ""  # a blank word: dropped with its box and label
                 raise _Bad
-            self._hit(reading, reading.field.wrong, path, what, EXPECTED[type_.kind])
-            raise _Bad
+            raise self._hit(reading, reading.field.wrong, path, what, EXPECTED[type_.kind])
         if reading.type.kind is Kind.BOXES:
             return self._box(reading, value, path)
         return self._value(reading, type_, value, path)
@@ -138,8 +139,7 @@ class Converter:
     ) -> list[Any]:
         if not isinstance(value, list):
             reason = Reason.BBOX_UNPARSED if type_.kind is Kind.BOXES else Reason.VALUE_TYPE
-            self._hit(reading, reason, path, _shown(value), EXPECTED[type_.kind])
-            raise _Bad
+            raise self._hit(reading, reason, path, _shown(value), EXPECTED[type_.kind])
         values, bad = [], False
         for place, item in enumerate(value):
             try:
@@ -159,10 +159,9 @@ class Converter:
         if isinstance(value, bool) and self._boolean_as_shown(reading):
             return self._as_shown(reading, str(value).lower(), path)
         if isinstance(value, Literal):
-            self._hit(reading, Reason.JSON_NON_FINITE, path, str(value), "text")
-            raise _Bad
+            raise self._hit(reading, Reason.JSON_NON_FINITE, path, str(value), "text")
         if not isinstance(value, str) or isinstance(value, (Whole, Real)):
-            self._wrong(reading, FieldType(Kind.TEXT), value, path)
+            raise self._wrong(reading, FieldType(Kind.TEXT), value, path)
         if has_lone(value):
             self._hit(reading, Reason.TEXT_INVALID_UNICODE, path, described(value))
             return sound(value)
@@ -183,28 +182,24 @@ class Converter:
         if isinstance(value, Whole):
             if len(value) < 40 and -(2**63) <= int(value) < 2**63:
                 return int(value)
-            self._hit(reading, Reason.JSON_INTEGER_OVERFLOW, path, value, "64 bits")
-            raise _Bad
+            raise self._hit(reading, Reason.JSON_INTEGER_OVERFLOW, path, value, "64 bits")
         if isinstance(value, Real):
             number = float(value)
             if number.is_integer() and abs(number) < 2**53:
                 self._hit(reading, Reason.INTEGER_FROM_DECIMAL, path, value, "an integer")
                 return int(number)
-        self._wrong(reading, FieldType(Kind.INTEGER), value, path)
+        raise self._wrong(reading, FieldType(Kind.INTEGER), value, path)
 
     def _number(self, reading: Reading, value: Any, path: str) -> float:
         if isinstance(value, Literal):
-            self._hit(reading, Reason.JSON_NON_FINITE, path, value, "a finite number")
-            raise _Bad
+            raise self._hit(reading, Reason.JSON_NON_FINITE, path, value, "a finite number")
         if not isinstance(value, (Whole, Real)):
-            self._wrong(reading, FieldType(Kind.NUMBER), value, path)
+            raise self._wrong(reading, FieldType(Kind.NUMBER), value, path)
         if isinstance(value, Whole) and not (len(value) < 40 and -(2**63) <= int(value) < 2**63):
-            self._hit(reading, Reason.JSON_INTEGER_OVERFLOW, path, value, "64 bits")
-            raise _Bad
+            raise self._hit(reading, Reason.JSON_INTEGER_OVERFLOW, path, value, "64 bits")
         number = float(value)
         if not math.isfinite(number):
-            self._hit(reading, Reason.VALUE_NOT_FINITE, path, value, "a finite number")
-            raise _Bad
+            raise self._hit(reading, Reason.VALUE_NOT_FINITE, path, value, "a finite number")
         return number
 
     def _json(self, reading: Reading, value: Any, path: str) -> str:
@@ -217,7 +212,7 @@ class Converter:
     # ── objects ──────────────────────────────────────────────────────────────────────────────────────────
     def _struct(self, reading: Reading, type_: FieldType, value: Any, path: str) -> msgspec.Struct:
         if not isinstance(value, Object):
-            self._wrong(reading, type_, value, path)
+            raise self._wrong(reading, type_, value, path)
         members: dict[str, Any] = {}
         bad = False
         for i, (name, member) in enumerate(type_.fields):
@@ -241,9 +236,8 @@ class Converter:
         """Numbers of one box: flat, or in vertices (objects, pairs), flattened. Their count is judged later."""
         if not isinstance(value, list):
             if value is None or isinstance(value, (bool, Literal)):
-                self._not_finite(reading, value, path)
-            self._hit(reading, Reason.BBOX_UNPARSED, path, _shown(value), "a list of numbers")
-            raise _Bad
+                raise self._not_finite(reading, value, path)
+            raise self._hit(reading, Reason.BBOX_UNPARSED, path, _shown(value), "a list of numbers")
         numbers: list[float] = []
         for place, item in enumerate(value):
             where = f"{path}[{place}]"
@@ -259,11 +253,10 @@ class Converter:
     def _coordinate(self, reading: Reading, value: Any, path: str) -> float:
         if isinstance(value, (Whole, Real)) and math.isfinite(number := float(value)):
             return number
-        self._not_finite(reading, value, path)
+        raise self._not_finite(reading, value, path)
 
-    def _not_finite(self, reading: Reading, value: Any, path: str) -> NoReturn:
-        self._hit(reading, Reason.BBOX_NOT_FINITE, path, _shown(value), "a finite number")
-        raise _Bad
+    def _not_finite(self, reading: Reading, value: Any, path: str) -> _Bad:
+        return self._hit(reading, Reason.BBOX_NOT_FINITE, path, _shown(value), "a finite number")
 
     def _messages(self, reading: Reading, value: Any, path: str) -> Any:
         if reading.field.text_turn:
@@ -275,8 +268,7 @@ class Converter:
 
     def _turn(self, reading: Reading, value: Any, path: str) -> Turn:
         if not isinstance(value, Object):
-            self._hit(reading, Reason.VALUE_TYPE, path, _shown(value), "a turn")
-            raise _Bad
+            raise self._hit(reading, Reason.VALUE_TYPE, path, _shown(value), "a turn")
         turn = Turn()
         for part, names in reading.field.message_keys:
             name = next((n for n in names if n in value), None)
@@ -296,8 +288,7 @@ class Converter:
                 turn.weight = None if value is None else self._number(reading, value, path)
             case "train" | "weight":
                 what = "true or false" if part == "train" else "a number"
-                self._hit(reading, Reason.VALUE_TYPE, path, _shown(value), what)
-                raise _Bad
+                raise self._hit(reading, Reason.VALUE_TYPE, path, _shown(value), what)
             case _:
                 text = isinstance(value, str) and not isinstance(value, (Whole, Real, Literal))
                 setattr(turn, part, self._text(reading, value, path) if text else None)
@@ -309,8 +300,7 @@ class Converter:
             case bool():
                 return str(value).lower(), Content.BOOLEAN.value
             case Literal():
-                self._hit(reading, Reason.JSON_NON_FINITE, path, value, "text")
-                raise _Bad
+                raise self._hit(reading, Reason.JSON_NON_FINITE, path, value, "text")
             case Whole() | Real():
                 return str(value), Content.NUMBER.value
             case str():
@@ -321,16 +311,17 @@ class Converter:
                 return self._json(reading, value, path), Content.OBJECT.value
 
     # ── findings ─────────────────────────────────────────────────────────────────────────────────────────
-    def _wrong(self, reading: Reading, type_: FieldType, value: Any, path: str) -> NoReturn:
+    def _wrong(self, reading: Reading, type_: FieldType, value: Any, path: str) -> _Bad:
         container = reading.type.kind in (Kind.WORDS, Kind.LABELS, Kind.BOXES) and "[" not in path
         reason = Reason.VALUE_TYPE if container else reading.field.wrong
         if isinstance(value, Literal):
             reason = Reason.JSON_NON_FINITE
-        self._hit(reading, reason, path, _shown(value), EXPECTED[type_.kind])
-        raise _Bad
+        return self._hit(reading, reason, path, _shown(value), EXPECTED[type_.kind])
 
-    def _hit(self, reading: Reading, reason: Reason, path: str, found: str, expected: str = "") -> None:
+    def _hit(self, reading: Reading, reason: Reason, path: str, found: str, expected: str = "") -> _Bad:
+        """Report a finding on the record at hand; gives the exception that makes the field null."""
         self.hits.add(reason, reading.field.name, self.record, path, str(found), expected)
+        return _Bad()
 
 
 def _follow(value: Any, steps: tuple[Step, ...], path: str) -> Iterator[tuple[str, Any]]:

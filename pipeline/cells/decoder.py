@@ -35,8 +35,6 @@ BLOCK_BYTES = 2**20
 """Raw bytes decoded at a time: the objects made of them stay in the processor's cache."""
 
 _REFUSED = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
-_LOST = object()
-"""Stands for a text that the typed decoder refuses."""
 
 
 @dataclass(slots=True)
@@ -91,39 +89,38 @@ class Decoder:
         values: list[list[Any]] = [[] for _ in self.readings]
         place = {id(reading): i for i, reading in enumerate(self.readings)}
         for shape in self._shapes:
-            rows, bad, lost = self._typed(shape, data, offsets)
-            doubtful |= bad
-            for reading, get in zip(shape.readings, shape.getters, strict=True):
-                found = [None if row is _LOST else get(row) for row in rows] if lost else list(map(get, rows))
+            rows, lost, doubts = self._typed(shape, data, offsets)
+            doubtful |= doubts
+            for reading, fetch in zip(shape.readings, shape.fetchers, strict=True):
+                found = fetch(rows)
                 if reading.leaf.kind is Kind.NUMBER and reading.element is None:
-                    doubtful |= _large(found)
-                values[place[id(reading)]] = found
+                    doubtful[~lost] |= _large(found, reading)
+                values[place[id(reading)]] = _spread(found, lost)
         for i in np.flatnonzero(doubtful).tolist():
             converter.record = int(ids[i])
             self._exact(data[offsets[i] : offsets[i + 1]], i, values, converter)
         return values
 
-    def _typed(self, shape: Shape, data: bytes, offsets: Int64s) -> tuple[list[Any], Mask, bool]:
-        """The records by the typed decoder, those to be looked at exactly, and whether any was refused."""
+    def _typed(self, shape: Shape, data: bytes, offsets: Int64s) -> tuple[list[Any], Mask, Mask]:
+        """The records by the typed decoder, which ones it refuses (bool [n]), and which are to be looked at exactly
+        (bool [n], those among them)."""
         array = np.frombuffer(data, np.uint8)
-        decoder, unread = shape.decoder, 0
-        rows = None
+        lost = np.zeros(len(offsets) - 1, bool)
+        decoder, unread, rows = shape.decoder, 0, None
         if not self.cell:
             decoder, unread = shape.for_record(data[offsets[0] : offsets[1]])
             rows = _all_at_once(decoder, data, array, offsets)
-        bad = np.zeros(len(offsets) - 1, bool)
-        good, lost = rows, False
         if rows is None:
-            rows = _one_by_one(decoder, data, offsets)
-            bad = np.array([row is _LOST for row in rows], bool)
-            good = [row for row in rows if row is not _LOST]
-            lost = len(good) < len(rows)
-        expected = counting.keys(shape, good or [], unread, self.depth)
+            every = _one_by_one(decoder, data, offsets)
+            rows = [row for row in every if row is not None]
+            lost = np.array([row is None for row in every], bool)
+        expected = counting.keys(shape, rows, unread, self.depth)
         colons = counting.colons(array)
+        doubts = lost.copy()
         # No record has fewer colons than keys: where the sums agree, each of them does.
-        if lost or int(np.count_nonzero(colons)) != int(expected.sum()):
-            bad[~bad] = counting.each(colons, offsets)[~bad] != expected
-        return rows, bad, lost
+        if lost.any() or int(np.count_nonzero(colons)) != int(expected.sum()):
+            doubts[~lost] = counting.each(colons, offsets)[~lost] != expected
+        return rows, lost, doubts
 
     def _exact(self, text: bytes, place: int, values: list[list[Any]], converter: Converter) -> None:
         """Read one text exactly, with all that is wrong with it."""
@@ -197,7 +194,7 @@ def _all_at_once(
 
 
 def _one_by_one(decoder: msgspec.json.Decoder[Any], data: bytes, offsets: Int64s) -> list[Any]:
-    rows: list[Any] = [_LOST] * (len(offsets) - 1)
+    rows: list[Any] = [None] * (len(offsets) - 1)
     borders = offsets.tolist()
     for i in range(len(rows)):
         with suppress(*_REFUSED):
@@ -227,12 +224,19 @@ def _long_numbers(data: bytes, offsets: Int64s) -> Mask:
     return bad
 
 
-def _large(values: list[Any]) -> Mask:
+def _large(values: list[Any], reading: Reading) -> Mask:
     """Doubles that may have been integers beyond 64 bits."""
-    if None in values or UNSET in values:
+    if not reading.field.required:
         values = [0.0 if value is None or value is UNSET else value for value in values]
-    numbers = np.array(values, np.float64)
-    return np.asarray(np.abs(numbers) >= 2.0**63)
+    return np.asarray(np.abs(np.array(values, np.float64)) >= 2.0**63)
+
+
+def _spread(values: list[Any], lost: Mask) -> list[Any]:
+    """The values with None for each record that the typed decoder refused."""
+    if not lost.any():
+        return values
+    rest = iter(values)
+    return [None if gone else next(rest) for gone in lost.tolist()]
 
 
 def _holds_number(type_: FieldType) -> bool:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import reduce
 from operator import attrgetter
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from pipeline.cells.fetch import Fetch, fetch, member
 from pipeline.cells.reads import Reading, element_of
 from pipeline.cells.turns import turn_struct
 from pipeline.fields import FieldType, Kind
@@ -43,7 +45,7 @@ class Node:
 
 
 class Shape:
-    """One tree: its readings, its decoder, and a getter a reading.
+    """One tree: its readings, its decoder, and a fetcher a reading.
 
     ``root`` is None where the value itself is read (the path ``$`` of a cell).
     """
@@ -57,7 +59,7 @@ class Shape:
         self.type = self._type(self.root)
         self.decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(self.type)
         self._decoders: dict[tuple[str, ...], msgspec.json.Decoder[Any]] = {(): self.decoder}
-        self.getters = [_getter(self.root, reading) for reading in self.readings]
+        self.fetchers = [_fetcher(self.root, reading) for reading in self.readings]
 
     def for_record(self, first: bytes) -> tuple[msgspec.json.Decoder[Any], int]:
         """The decoder that also keeps the raw values of the other top-level keys of a record, as ``u0``, ``u1``, …,
@@ -70,6 +72,7 @@ class Shape:
         if keys not in self._decoders:
             if len(self._decoders) > MOST_DECODERS:
                 self._decoders.clear()
+            assert self.root.struct is not None  # noqa: S101 - records are objects
             extra = {f"u{i}": key for i, key in enumerate(keys)}
             struct = msgspec.defstruct(
                 "Record", [(name, Raw, NO_RAW) for name in extra], bases=(self.root.struct,), rename=extra,
@@ -93,12 +96,20 @@ class Shape:
                     members.append((member.attribute, Raw, NO_RAW))
                 else:
                     members.append((member.attribute, kind | None | UnsetType, UNSET))
-            names = {member.attribute: key for key, member in node.members.items()}
+            names = {
+                member.attribute: _spelled(key, member.attribute) for key, member in node.members.items()
+            }
             node.struct = msgspec.defstruct("Record", members, rename=names, kw_only=True, gc=False)
             inner = node.struct
         for _ in range(node.lists):
             inner = list[inner]  # type: ignore[valid-type]
         return inner
+
+
+def _spelled(key: str, attribute: str) -> str:
+    """The key as the decoder may look for it. One that it cannot be told is never found by it: a record that has it
+    then has a key more than was read, and goes to the exact parser."""
+    return f"\ue000 not to be spelled: {attribute}" if _ESCAPED.search(key) else key
 
 
 def shapes(readings: Sequence[Reading]) -> list[Shape]:
@@ -129,7 +140,7 @@ def typed(type_: FieldType, reading: Reading, structs: dict[FieldType, type[msgs
         case Kind.STRUCT:
             return struct_of(type_, reading, structs)
         case Kind.MESSAGES:
-            turns = list[turn_struct(reading.field.message_keys)]  # type: ignore[misc]
+            turns: Any = list[turn_struct(reading.field.message_keys)]  # type: ignore[misc]
             return str | turns if reading.field.text_turn else turns
         case _:
             item = element_of(type_)
@@ -160,7 +171,7 @@ def _place(root: Node, reading: Reading) -> None:
     inside = False
     for step in reading.steps:
         if step.key not in node.members:
-            node.members[step.key] = Node(f"k{len(node.members)}", step.lists)
+            node.members[step.key] = Node(member(len(node.members)), step.lists)
         node = node.members[step.key]
         # Below a list, an element without the value is a fault of that element.
         node.required |= reading.field.required or inside
@@ -184,18 +195,18 @@ def _fits(readings: Sequence[Reading]) -> bool:
     return True
 
 
-def _getter(root: Node, reading: Reading) -> Callable[[Any], Any]:
-    """Takes the value of a reading out of a decoded record; None or UNSET where it is not there."""
-    if not reading.steps:
-        return lambda record: record
+def _fetcher(root: Node, reading: Reading) -> Fetch:
+    """Takes the values of a reading out of decoded records; None or UNSET where one is not there."""
     nodes = []
     node = root
     for step in reading.steps:
         node = node.members[step.key]
         nodes.append(node)
     if all(n.required for n in nodes[:-1]) and not any(n.lists for n in nodes):
-        return attrgetter(".".join(n.attribute for n in nodes))
-    return _way([(attrgetter(n.attribute), n.lists) for n in nodes])
+        fetches = [fetch(n.attribute) for n in nodes]
+        return lambda rows: reduce(lambda values, take: take(values), fetches, rows)
+    follow = _way([(attrgetter(n.attribute), n.lists) for n in nodes])
+    return lambda rows: list(map(follow, rows))
 
 
 def _way(way: list[tuple[Callable[[Any], Any], int]]) -> Callable[[Any], Any]:

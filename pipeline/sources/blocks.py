@@ -22,7 +22,7 @@ class Block:
         data: their bytes, UTF-8.
         line: physical line of the first one.
         offset: place of ``data`` in the range (in UTF-8 bytes).
-        ends, breaks, broken, plain: see ``quotes.Borders``.
+        ends, breaks, broken, plain, doubled: see ``quotes.Borders``.
         oversized: length of the one record of this block, which is over the size limit; ``data`` is its head.
     """
 
@@ -33,6 +33,7 @@ class Block:
     breaks: Int64s
     broken: tuple[Broken, ...] = ()
     plain: bool = False
+    doubled: bool = False
     oversized: int = 0
 
 
@@ -88,7 +89,14 @@ def blocks(
         cut = int(borders.ends[-1]) if len(borders.ends) else 0
         if cut:
             block = Block(
-                data[:cut], line, offset, borders.ends, borders.breaks, borders.broken, borders.plain
+                data[:cut],
+                line,
+                offset,
+                borders.ends,
+                borders.breaks,
+                borders.broken,
+                borders.plain,
+                borders.doubled,
             )
             yield from _within(block, limit) if cut > limit else (block,)
             line += len(borders.breaks)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.batch import Batch, Findings, Int64s, Mask
+from pipeline.cells.text import is_sound
 from pipeline.cells.utf8 import is_utf8
 from pipeline.reasons import Reason
 from pipeline.sources.blocks import Block, blocks
@@ -66,7 +67,8 @@ def _piece(
     cells = _parse_plain(block, partition)
     if cells is None:
         return *_carefully(block, partition, schema, limit, dropped), len(block.data)
-    return _batch(partition, cells, _lines(block, np.arange(len(block.ends)))), Findings(), len(block.data)
+    batch = _batch(partition, cells, _lines(block, np.arange(len(block.ends))))
+    return replace(batch, sound=is_sound(block.data)), Findings(), len(block.data)
 
 
 def _carefully(
@@ -142,7 +144,7 @@ def _parse_plain(block: Block, partition: Partition) -> pl.DataFrame | None:
         return None
     if cells.height != len(block.ends) or cells.get_column(names[-1]).null_count():
         return None
-    if b'""' in block.data:
+    if block.doubled:  # a blank in quotes
         cells = cells.with_columns(pl.when(pl.all() != "").then(pl.all()))
         if cells.get_column(names[-1]).null_count():
             return None

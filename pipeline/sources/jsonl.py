@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.batch import Batch, Findings
+from pipeline.cells.text import is_sound
 from pipeline.reasons import Reason
 from pipeline.sources.blocks import Block, blocks
 from pipeline.sources.encoding import Encoding, marked, prove, text
@@ -42,7 +43,7 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
         )
     start = encoding.mark if encoding.codec == "utf-8" else 0
     partition = Partition(claim.source, claim.schema_index, "jsonl", start=start, encoding=encoding.codec)
-    return Inspection(ranges(claim, schema, partition, lines_of))
+    return Inspection(ranges(claim, schema, partition, lines_of, of_lines=True))
 
 
 def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Field]) -> Reading:
@@ -91,5 +92,6 @@ def piece(
         findings.add(
             Reason.LINE_TOO_LONG, policy, "", ids, found=str(block.oversized), expected=str(limit)
         )  # fmt: skip
-    batch = Batch(partition.source, None, ids, rows, pl.DataFrame(), raw=raw, unread=unread)
+    sound = is_sound(block.data, json=True)
+    batch = Batch(partition.source, None, ids, rows, pl.DataFrame(), raw=raw, unread=unread, sound=sound)
     return batch, findings, len(block.data)

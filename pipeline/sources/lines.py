@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.batch import Batch, Findings
+from pipeline.cells.text import is_sound
 from pipeline.reasons import Reason
 from pipeline.sources import header
 from pipeline.sources.blocks import Block, blocks
@@ -49,7 +50,7 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
         header=columns, encoding=encoding.codec, delimiter=form.separator,
         decimal="." if decimal == "auto" and form.separator == "," else ".," if decimal == "auto" else decimal,
     )  # fmt: skip
-    return Inspection(ranges(claim, schema, partition, lines_of))
+    return Inspection(ranges(claim, schema, partition, lines_of, of_lines=True))
 
 
 def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Field]) -> Reading:
@@ -106,7 +107,8 @@ def _piece(
             [line.encode() if lost else None for line, lost in zip(lines, bad, strict=True)], pa.binary()
         )
     batch = Batch(
-        partition.source, None, ids, rows, pl.DataFrame(), cells, raw, unread, partition.decimal
+        partition.source, None, ids, rows, pl.DataFrame(), cells, raw, unread, partition.decimal,
+        is_sound(block.data),
     )  # fmt: skip
     return batch, findings, len(block.data)
 

@@ -54,6 +54,7 @@ def joined(batches: list[Batch]) -> Batch:
         cells=pl.concat(cells) if cells else None,
         raw=_raw(batches),
         unread=_unread(batches),
+        sound=all(b.sound for b in batches),
     )
 
 

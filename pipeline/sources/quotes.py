@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.batch import Int64s
+from pipeline.batch import Int64s, Mask
 from pipeline.reasons import Reason
 
 LF, CR, QUOTE = 10, 13, 34
@@ -41,12 +41,14 @@ class Borders:
         breaks: int64, offset behind each physical line break up to the last record's end.
         broken: the records with broken quotes.
         plain: whether every quote stands where the grammar wants it, so that any parser reads the same.
+        doubled: whether two quotes stand side by side anywhere.
     """
 
     ends: Int64s
     breaks: Int64s
     broken: tuple[Broken, ...] = ()
     plain: bool = True
+    doubled: bool = False
 
 
 def breaks_of(block: bytes, final: bool) -> Int64s:
@@ -75,7 +77,8 @@ def scan(block: bytes, delimiter: int, *, final: bool, limit: int) -> Borders:
     quotes = np.flatnonzero(array == QUOTE)
     if not len(quotes):
         return Borders(breaks, breaks)
-    suspects = _suspects(array, delimiter, quotes)
+    adjacent = quotes[1:] == quotes[:-1] + 1
+    suspects = _suspects(array, delimiter, quotes, adjacent)
     ends = _outside(breaks, quotes)
     left = len(block) - (int(ends[-1]) if len(ends) else 0)
     broken: list[Broken] = []
@@ -83,7 +86,8 @@ def scan(block: bytes, delimiter: int, *, final: bool, limit: int) -> Borders:
     if not plain:
         ends, broken = _walk(block, delimiter, breaks, quotes, suspects, final, limit)
     last = ends[-1] if len(ends) else 0
-    return Borders(ends, breaks[: np.searchsorted(breaks, last, "right")], tuple(broken), plain)
+    breaks = breaks[: np.searchsorted(breaks, last, "right")]
+    return Borders(ends, breaks, tuple(broken), plain, bool(adjacent.any()))
 
 
 def _outside(breaks: Int64s, quotes: Int64s) -> Int64s:
@@ -136,7 +140,9 @@ def _walk(
     return np.concatenate(parts), broken
 
 
-def _suspects(array: npt.NDArray[np.uint8], delimiter: int, quotes: Int64s) -> tuple[Int64s, Int64s]:
+def _suspects(
+    array: npt.NDArray[np.uint8], delimiter: int, quotes: Int64s, adjacent: Mask
+) -> tuple[Int64s, Int64s]:
     """Indexes of quotes that stand where they cannot when quotes alternate between opening and closing: when the
     even ones open, and when the odd ones do."""
     edge = np.zeros(256, bool)
@@ -145,7 +151,6 @@ def _suspects(array: npt.NDArray[np.uint8], delimiter: int, quotes: Int64s) -> t
     opens[0] |= quotes[0] == 0
     closes = edge[array[np.minimum(quotes + 1, len(array) - 1)]]
     closes[-1] |= quotes[-1] == len(array) - 1
-    adjacent = quotes[1:] == quotes[:-1] + 1
     opens[1:] |= adjacent
     closes[:-1] |= adjacent
     odd = (np.arange(len(quotes)) & 1).astype(bool)

@@ -21,12 +21,18 @@ if TYPE_CHECKING:
 
 
 def ranges(
-    claim: Claim, schema: Schema, partition: Partition, scan: Scan, size: int = RANGE_BYTES
+    claim: Claim,
+    schema: Schema,
+    partition: Partition,
+    scan: Scan,
+    size: int = RANGE_BYTES,
+    *,
+    of_lines: bool = False,
 ) -> tuple[Partition, ...]:
     """The partition cut into ranges of at least ``size`` bytes, in order.
 
     It stays whole when it is small, transcoded (its borders are no byte offsets of the file), or grouped (a group
-    may not be cut).
+    may not be cut). ``of_lines``: every line break is a border, and borders are found without a scan.
     """
     if (
         partition.encoding != "utf-8"
@@ -34,6 +40,8 @@ def ranges(
         or claim.bytes - partition.start < size + size // 2
     ):
         return (partition,)
+    if of_lines and (lines := _of_lines(claim, partition, size)):
+        return lines
     limit = schema.read.limits.record_mb * 2**20
     parts: list[Partition] = []
     start, line = partition.start, partition.first_row
@@ -51,3 +59,24 @@ def ranges(
             line = block.line + int(np.searchsorted(block.breaks, block.ends[cut], "right"))
     parts.append(replace(partition, order=len(parts), start=start, first_row=line))
     return tuple(parts)
+
+
+def _of_lines(claim: Claim, partition: Partition, size: int) -> tuple[Partition, ...]:
+    """Ranges of lines that end with LF; none when another line break stands in the file."""
+    parts: list[Partition] = []
+    start = at = partition.start
+    first = line = partition.first_row
+    for data in text(claim.path, partition):
+        if b"\r" in data:
+            return ()
+        begin = 0
+        while (least := start + size - at - 1) < len(data):
+            cut = data.find(b"\n", max(begin, least)) + 1
+            if not cut or claim.bytes - at - cut < size // 2:
+                break
+            line += data.count(b"\n", begin, cut)
+            parts.append(replace(partition, order=len(parts), start=start, end=at + cut, first_row=first))
+            start, first, begin = at + cut, line, cut
+        line += data.count(b"\n", begin)
+        at += len(data)
+    return (*parts, replace(partition, order=len(parts), start=start, first_row=first))

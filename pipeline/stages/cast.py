@@ -67,7 +67,8 @@ class Cast:
             columns = [self._frame(r, batch.frame, hits, report) for r in self._readings]
             batch = replace(batch, cells=batch.frame)
         frame = pl.DataFrame([self._field(i, columns, report) for i in range(len(self.fields))])
-        frame = look(frame, self.fields, self.schema, report)
+        if not batch.sound:
+            frame = look(frame, self.fields, self.schema, report)
         findings = hits.findings()
         findings.extend(report.findings)
         return batch.with_frame(frame), findings

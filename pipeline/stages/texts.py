@@ -62,41 +62,47 @@ class _Look:
     report: Report
 
     def __call__(self, texts: pl.Series, type_: FieldType, owners: Int64s) -> pl.Series:
+        import polars as pl
+
+        special = (texts.str.len_bytes() != texts.str.len_chars()) | texts.str.contains("\0", literal=True)
+        places = np.flatnonzero(special.fill_null(False).to_numpy())
+        if not len(places):
+            return texts
+        few, theirs = texts[pl.Series(places)], owners[places]
+        after = few
         if self.field.type.kind is not Kind.WORDS:
-            texts = self._invalid(texts, owners)
-        return self._twice_encoded(texts, owners)
+            after = self._invalid(after, theirs)
+        after = self._twice_encoded(after, theirs)
+        return texts if after is few else texts.clone().scatter(pl.Series(places), after)
 
     def _invalid(self, texts: pl.Series, owners: Int64s) -> pl.Series:
         import polars as pl
 
-        bad = text.invalid(texts)
-        if not bad.any():
+        places = np.flatnonzero(text.invalid(texts).to_numpy())
+        if not len(places):
             return texts
-        places = np.flatnonzero(bad.to_numpy())
         shown = [text.described(t) for t in texts[pl.Series(places)].to_list()]
-        reason = Reason.TEXT_INVALID_UNICODE
-        policy = self.schema.policy(reason)
-        self.report.findings.add(
-            reason, policy, self.field.name, self.report.ids[owners[places]], found=shown
-        )
+        policy = self._report(Reason.TEXT_INVALID_UNICODE, owners[places], shown)
         return texts.str.replace_all("\0", "", literal=True) if policy is Policy.REPAIR else texts
 
     def _twice_encoded(self, texts: pl.Series, owners: Int64s) -> pl.Series:
         import polars as pl
 
-        places = np.flatnonzero((texts.str.len_bytes() != texts.str.len_chars()).fill_null(False).to_numpy())
-        suspects = texts[pl.Series(places)]
-        places = places[suspects.str.contains(CANDIDATE).to_numpy()]
+        places = np.flatnonzero(texts.str.contains(CANDIDATE).to_numpy())
         found = zip(places.tolist(), texts[pl.Series(places)].to_list(), strict=True)
         proven = {place: pair for place, value in found if (pair := mojibake(value)) is not None}
         if not proven:
             return texts
         at = np.array(list(proven), np.int64)
-        reason = Reason.MOJIBAKE_SUSPECTED
-        policy = self.schema.policy(reason)
         shown = [clip(run) for _, run in proven.values()]
-        self.report.findings.add(reason, policy, self.field.name, self.report.ids[owners[at]], found=shown)
+        policy = self._report(Reason.MOJIBAKE_SUSPECTED, owners[at], shown)
         if policy is not Policy.REPAIR:
             return texts
-        fixed = pl.Series([fixed for fixed, _ in proven.values()], dtype=pl.String)
-        return texts.scatter(pl.Series(at), fixed)
+        return texts.clone().scatter(
+            pl.Series(at), pl.Series([fixed for fixed, _ in proven.values()], dtype=pl.String)
+        )
+
+    def _report(self, reason: Reason, owners: Int64s, shown: list[str]) -> Policy:
+        policy = self.schema.policy(reason)
+        self.report.findings.add(reason, policy, self.field.name, self.report.ids[owners], found=shown)
+        return policy

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.batch import Mask
-from pipeline.cells import decoder as module
 from pipeline.cells.decoder import Decoder
 from pipeline.cells.hits import Hits
 from pipeline.cells.reads import readings
@@ -76,9 +75,9 @@ def decode(
 def exactly(lines: list[bytes], fields: tuple[Field, ...] = FIELDS) -> tuple[list[dict[str, Any]], list[Any]]:
     """The same by the exact parser alone."""
 
-    def nothing(self: Decoder, shape: Any, data: bytes, offsets: Any) -> tuple[list[Any], Mask, bool]:
-        count = len(offsets) - 1
-        return [module._LOST] * count, np.ones(count, bool), True
+    def nothing(self: Decoder, shape: Any, data: bytes, offsets: Any) -> tuple[list[Any], Mask, Mask]:
+        every = np.ones(len(offsets) - 1, bool)
+        return [], every, every
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Decoder, "_typed", nothing)
