@@ -71,6 +71,7 @@ def write(
     *tabs: Tab,
     shared_texts: Sequence[str] = (),
     date1904: bool = False,
+    more: str = "",
     parts: Mapping[str, str | bytes | None] | None = None,
 ) -> Path:
     """Write a workbook; ``shared_texts`` are the contents of its ``<si>``; ``parts`` replace parts by name, or
@@ -83,7 +84,7 @@ def write(
         "[Content_Types].xml": '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"/>',
         "_rels/.rels": _relationships({"rId1": ("officeDocument", "xl/workbook.xml")}),
         "xl/workbook.xml": f'<workbook xmlns="{_MAIN}" xmlns:r="{_OFFICE}">'
-        f'<workbookPr date1904="{int(date1904)}"/><sheets>{sheets}</sheets></workbook>',
+        f'<workbookPr date1904="{int(date1904)}"/><sheets>{sheets}</sheets>{more}</workbook>',
         "xl/_rels/workbook.xml.rels": _relationships(
             {f"rId{i}": (tab.kind, f"worksheets/sheet{i}.xml") for i, tab in enumerate(tabs, 1)}
             | {"rS": ("styles", "styles.xml"), "rT": ("sharedStrings", "sharedStrings.xml")}

@@ -63,9 +63,10 @@ def test_cells_are_read_as_they_are_shown(tmp_path: Path, cell: str, shown: str)
     assert book.found == []
 
 
-def test_dates_count_from_1904_where_the_workbook_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("extension", ["", '<extLst><x15:workbookPr chartTrackingRefBase="1"/></extLst>'])
+def test_dates_count_from_1904_where_the_workbook_says_so(tmp_path: Path, extension: str) -> None:
     rows = table(HEAD) + row(2, text("a"), number("43830", "day")) + row(3, text("b"), number("0.5", "clock"))
-    book = read(write(tmp_path / "b.xlsx", Tab("data", rows), date1904=True), *HEAD)
+    book = read(write(tmp_path / "b.xlsx", Tab("data", rows), date1904=True, more=extension), *HEAD)
     assert [r["text"] for _, r in book.rows] == ["2024-01-01", "12:00:00"]
 
 

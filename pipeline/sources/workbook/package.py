@@ -122,8 +122,8 @@ def contents(package: Package) -> Contents:
 
     def start(name: str, attributes: Attributes) -> None:
         nonlocal date1904
-        if name == "workbookPr":
-            date1904 = attribute(attributes, "date1904") in ("1", "true", "on")
+        if name == "workbookPr":  # extensions have one of their own, that says nothing of it
+            date1904 |= attribute(attributes, "date1904") in ("1", "true", "on")
         elif name == "sheet":
             kind, part = relations.get(attribute(attributes, "id"), ("", ""))
             state = attribute(attributes, "state", "visible").lower()

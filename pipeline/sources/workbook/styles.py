@@ -61,22 +61,20 @@ def read(package: Package, part: str) -> Shows:
         return np.zeros(0, np.uint8)
     codes: dict[int, str] = {}
     formats: list[int] = []
-    inside = [False]
+    path: list[str] = []
 
     def start(name: str, attributes: Attributes) -> None:
-        match local(name):
-            case "numFmt":
+        match path[-1:], local(name):
+            case ["numFmts"], "numFmt":
                 codes[_number(attribute(attributes, "numFmtId"))] = attribute(attributes, "formatCode")
-            case "cellXfs":
-                inside[0] = True
-            case "xf" if inside[0]:
+            case ["cellXfs"], "xf":
                 formats.append(_number(attribute(attributes, "numFmtId", "0")))
             case _:
                 pass
+        path.append(local(name))
 
-    def end(name: str) -> None:
-        if local(name) == "cellXfs":
-            inside[0] = False
+    def end(_: str) -> None:
+        path.pop()
 
     feed_(part, parser(start, end), package.chunks(part, limit=SMALL))
     shown = {number: shown_by(code) for number, code in codes.items()}
