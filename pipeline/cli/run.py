@@ -51,6 +51,9 @@ def run_command(
         Path | None, typer.Option(help="Write reasons.csv and lengths.csv into this folder.")
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write the report here (one HTML page).")] = None,
+    batch_size: Annotated[
+        int, typer.Option(min=1, help="Batch size that the summary counts training steps for.")
+    ] = 16,
     log_format: Annotated[
         LogFormat, typer.Option(help="text for people, json for one object a line.")
     ] = LogFormat.TEXT,
@@ -87,7 +90,7 @@ def run_command(
     from pipeline.run import Options, run
     from pipeline.stores.session import session
 
-    told = JsonLog() if log_format is LogFormat.JSON else Terminal()
+    told = JsonLog() if log_format is LogFormat.JSON else Terminal(batch_size)
     files = [Prometheus(prometheus)] if prometheus else []
     traced = [Lineage(lineage, raw, clean)] if lineage else []
     with Several([told, *files, *traced]) as watch, session(raw, clean) as places:
@@ -98,7 +101,7 @@ def run_command(
         summary = run(options, watch)
         places.publish(summary.outcome.statement)
         if metrics is not None:
-            measured.write(metrics, summary.outcome.statement)
+            measured.write(metrics, summary.outcome.statement, places.clean)
         if plots is not None:
             measured.write_plots(plots, summary.outcome.statement)
         if report is not None:

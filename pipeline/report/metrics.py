@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.certificate.statement import Statement
+from pipeline.report.budget import budgets
 from pipeline.report.counted import dataset_tokens, findings_of
 from pipeline.shards.durable import storage_errors, write_atomic
 
@@ -25,9 +26,10 @@ def metrics_of(statement: Statement) -> dict[str, Any]:
     return {"root": statement.root, **_accounts(predicate["totals"]), "schemas": schemas}
 
 
-def write(path: Path, statement: Statement) -> None:
-    """Write the metrics as JSON, whole or not at all."""
-    content = json.dumps(metrics_of(statement), indent=2, sort_keys=True) + "\n"
+def write(path: Path, statement: Statement, clean: Path) -> None:
+    """Write the metrics as JSON, whole or not at all, with the token budget of each chat data set."""
+    chats = {name: budget.summary() for name, budget in budgets(clean, statement).items()}
+    content = json.dumps(metrics_of(statement) | {"chats": chats}, indent=2, sort_keys=True) + "\n"
     _write(path, content)
 
 

@@ -14,6 +14,7 @@ from rich.table import Table
 from pipeline.certificate.receipt import Receipt
 from pipeline.exits import Exit
 from pipeline.reasons import Policy, Reason
+from pipeline.report.budget import budgets, print_budgets
 from pipeline.report.counted import dataset_tokens, findings_of
 from pipeline.report.watch import Watch
 
@@ -29,7 +30,8 @@ STYLE = {Policy.QUARANTINE: "red", Policy.REPAIR: "yellow", Policy.FLAG: "cyan",
 class Terminal(Watch):
     """For people: the bar on stderr, the summary on stdout."""
 
-    def __init__(self) -> None:
+    def __init__(self, batch_size: int = 16) -> None:
+        self._batch_size = batch_size
         self._out = Console()
         self._err = Console(stderr=True)
         self._bar = Progress(
@@ -63,7 +65,7 @@ class Terminal(Watch):
 
     def end(self, options: Options, summary: Summary, code: Exit) -> None:
         self._bar.stop()
-        print_summary(self._out, options, summary)
+        print_summary(self._out, options, summary, self._batch_size)
 
     def _count(self, rows: int, quarantined: int, tokens: int) -> None:
         self._rows += rows
@@ -73,7 +75,7 @@ class Terminal(Watch):
         self._bar.update(self._task, said=said)
 
 
-def print_summary(console: Console, options: Options, summary: Summary) -> None:
+def print_summary(console: Console, options: Options, summary: Summary, batch_size: int) -> None:
     """What was read, certified and set aside, by data set, then why, then what is said of files."""
     predicate = summary.outcome.statement.predicate
     table = Table(title="Records", title_justify="left")
@@ -87,6 +89,7 @@ def print_summary(console: Console, options: Options, summary: Summary) -> None:
             f"{sum(accounts['dropped'].values()):,}", f"{samples:,}", f"{sum(map(dataset_tokens, mine.values())):,}",
         )  # fmt: skip
     console.print(table)
+    print_budgets(console, budgets(options.clean, summary.outcome.statement), batch_size)
     _print_findings(console, predicate)
     for note in (*summary.notes, *summary.faults):
         style = STYLE[note.reason.facts.default]
