@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pipeline
+from pipeline.certificate.cache import HashCache
+from pipeline.certificate.digest import digest_of
 from pipeline.certificate.receipt import memo_key
 from pipeline.certificate.statement import Contract, Inputs
 from pipeline.contract import contract_of, decides, libraries
@@ -95,20 +96,23 @@ def make(raw: Path, schemas: Sequence[LoadedSchema], known: Known | None = None)
     check_raw(raw)
     lines = tuple(build(loaded, raw) for loaded in schemas)
     contracts = tuple(contract_of(line) for line in lines)
+    decided = [digest_of(decides(contract)) for contract in contracts]
     found = discover(raw, [loaded.schema for loaded in schemas])
     _something_claimed(raw, schemas, found.claims, found.notes)
+    cache = HashCache(raw)
     inputs: list[Input] = []
     notes = list(found.notes)
     faults: list[FileNote] = [note for note in notes if note.reason.facts.default is Policy.ERROR]
     for claim in found.claims:
         line = lines[claim.schema_index]
         try:
-            one, said = _input(claim, line, contracts[claim.schema_index], known)
+            one, said = _input(claim, line, decided[claim.schema_index], known, cache)
         except FileFault as fault:
             faults.append(fault.note)
             continue
         inputs.append(one)
         notes += said
+    cache.save()
     inputs.sort(key=lambda i: (i.claim.schema_index, i.claim.source))
     kept = tuple(note for note in notes if note.reason.facts.default is not Policy.ERROR)
     return Plan(raw, tuple(schemas), lines, contracts, tuple(inputs), kept, tuple(faults))
@@ -143,16 +147,15 @@ def stamp(path: Path) -> tuple[int, int, int]:
 
 
 def _input(
-    claim: Claim, line: Line, contract: Contract, known: Known | None
+    claim: Claim, line: Line, decided: str, known: Known | None, cache: HashCache
 ) -> tuple[Input, tuple[FileNote, ...]]:
     try:
         before = stamp(claim.path)
-        with claim.path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = cache.digest(claim.source)
     except OSError as error:
         note = FileNote(Reason.FILE_UNREADABLE, claim.source, error.strerror or "an error", claim.format)
         raise FileFault(note) from None
-    memo = memo_key(claim.source, digest, **decides(contract))
+    memo = memo_key(claim.source, digest, decided=decided)
     if known is not None and (notes := known(memo, claim.source)) is not None:
         return Input(claim, digest, memo, before, ()), notes
     inspection = inspect(claim, line.context.schema, line.context.fields)

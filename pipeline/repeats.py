@@ -67,6 +67,8 @@ def find(schema: Schema, receipts: Sequence[Receipt], locate: Locate) -> Repeats
     return Repeats({key: tuple(sorted(found)) for key, found in rejected.items()}, flagged)
 
 
+DIGITS = 15
+SHIFTS = np.arange(4 * (DIGITS - 1), -1, -4, dtype=np.uint64)
 KEYS = ("receipt", "row", "content_id", "split")
 SCHEMA = pl.Schema(
     {"receipt": pl.Int64, "row": pl.Int64, "content_id": pl.String, "split": pl.String, "place": pl.String}
@@ -103,7 +105,7 @@ def _view(schema: Schema, receipts: Sequence[Receipt], locate: Locate) -> pl.Dat
     shards = list(_shards(schema, receipts, locate))
     rounds = 1 + sum(shard.rows for shard in shards) // KEYS_AT_ONCE
     twice = np.concatenate([_twice(shards, number, rounds) for number in range(rounds)])
-    frames = [frame for shard in shards if len(frame := shard.among(twice))]
+    frames = [frame for shard in shards if len(twice) and len(frame := shard.among(twice))]
     if not frames:
         return SCHEMA.to_frame()
     view = pl.concat(frames)
@@ -177,5 +179,11 @@ def _columns(path: Path) -> Iterator[pa.RecordBatch]:
 
 def _keys(contents: pa.Array) -> Keys:
     """The first 15 hexadecimal digits of each digest, uint64."""
-    texts = pl.Series(pl.from_arrow(contents))
-    return texts.str.head(15).str.to_integer(base=16, dtype=pl.Int64).to_numpy().astype(np.uint64)
+    if not len(contents):
+        return np.empty(0, np.uint64)
+    _, ends, text = contents.buffers()
+    starts = np.frombuffer(ends, np.int32)[contents.offset : contents.offset + len(contents)]
+    digits = np.frombuffer(text, np.uint8)[starts[:, None] + np.arange(DIGITS)]
+    values = np.where(digits >= ord("a"), digits - (ord("a") - 10), digits - ord("0")).astype(np.uint64)
+    keys: Keys = np.bitwise_or.reduce(values << SHIFTS, axis=1)
+    return keys

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from pipeline.shards.writer import file_sha256
+
 RACY_NS = 2_000_000_000
 """A file changed less than this before it was recorded is not trusted: another edit within one tick of the file
 system's clock would leave the same times."""
@@ -22,35 +24,48 @@ Stamp = tuple[int, int, int, int, int]
 
 
 class HashCache:
-    """Digests by file of one output folder.
+    """Digests by file of one folder.
 
     Args:
-        clean: the folder.
+        folder: the folder.
         place: where records are kept; default ``$XDG_CACHE_HOME/cleanroom`` or ``~/.cache/cleanroom``.
     """
 
-    def __init__(self, clean: Path, place: Path | None = None) -> None:
-        self._clean = clean
-        key = hashlib.sha256(os.fsencode(clean.resolve())).hexdigest()[:32]
+    def __init__(self, folder: Path, place: Path | None = None) -> None:
+        self._folder = folder
+        key = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:32]
         self._path = (place or _default_place()) / f"{key}.json"
         self._known = _load(self._path)
         self._fresh: dict[str, tuple[Stamp, str]] = {}
 
     def knows(self, name: str, sha256: str) -> bool:
         """Whether this file was found to have this digest and did not change since."""
+        return self.recall(name) == sha256
+
+    def recall(self, name: str) -> str | None:
+        """The digest this file was found to have, None when it is not known or the file changed since."""
         known = self._known.get(name)
-        if known is None or known[1] != sha256 or known[0] != _stamp(self._clean / name):
-            return False
+        if known is None or known[0] != _stamp(self._folder / name):
+            return None
         self._fresh[name] = known
-        return True
+        return known[1]
+
+    def digest(self, name: str) -> str:
+        """The digest of this file, hashed only where it is not known; raises ``OSError``."""
+        if (known := self.recall(name)) is not None:
+            return known
+        before = self.stamp(name)
+        made = file_sha256(self._folder / name)
+        self.learn(name, made, before)
+        return made
 
     def stamp(self, name: str) -> Stamp | None:
         """The file as it stands; take it before hashing, and give it to ``learn`` after."""
-        return _stamp(self._clean / name)
+        return _stamp(self._folder / name)
 
     def learn(self, name: str, sha256: str, before: Stamp | None) -> None:
         """Note that the file has this digest, unless it changed meanwhile or just now."""
-        after = _stamp(self._clean / name)
+        after = _stamp(self._folder / name)
         if before is not None and before == after and max(after[3:]) < time.time_ns() - RACY_NS:
             self._fresh[name] = after, sha256
 

@@ -18,9 +18,14 @@ _ROOT = b"cleanroom-root-v1\n"
 
 def canonical(value: Any) -> bytes:
     """The one way to write a value as JSON; raises ``TypeError`` for a float or anything that is not plain JSON."""
-    _refuse_floats(value)
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    # Reading it back is how the C parser finds a float: many times faster than a walk through the values.
+    json.loads(text, parse_float=_refuse_float, parse_constant=_refuse_float)
     return text.encode("ascii") + b"\n"
+
+
+def _refuse_float(text: str) -> None:
+    raise TypeError("a certificate holds no floats: write the number as text")
 
 
 def exact(value: Any) -> Any:
@@ -60,14 +65,3 @@ def root_digest(files: Iterable[tuple[str, str, int]], predicate: Mapping[str, A
         )
     state.update(b"\n" + hashlib.sha256(canonical(predicate)).digest())
     return state.hexdigest()
-
-
-def _refuse_floats(value: Any) -> None:
-    if isinstance(value, float):
-        raise TypeError("a certificate holds no floats: write the number as text")
-    if isinstance(value, Mapping):
-        for item in value.values():
-            _refuse_floats(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _refuse_floats(item)

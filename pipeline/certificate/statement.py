@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -81,9 +82,9 @@ class Inputs:
     repeated: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Statement:
-    """A certificate as read: ``root`` and the predicate, as plain JSON values."""
+    """A certificate as read: ``root`` and the predicate, as plain JSON values that nobody changes."""
 
     root: str
     predicate: Mapping[str, Any]
@@ -99,7 +100,7 @@ class Statement:
             }
         )
 
-    @property
+    @cached_property
     def files(self) -> dict[str, Part]:
         """Every shard by its name relative to the output folder; raises ``ValueError`` for a place that is none."""
         for item in self.predicate["files"]:
@@ -114,8 +115,12 @@ class Statement:
 
     def receipts(self) -> list[Receipt]:
         """The accounts of every partition, in order."""
+        return list(self._receipts)
+
+    @cached_property
+    def _receipts(self) -> tuple[Receipt, ...]:
         files = self.files
-        return [Receipt.from_json(item, files) for item in self.predicate["partitions"]]
+        return tuple(Receipt.from_json(item, files) for item in self.predicate["partitions"])
 
     def recomputed_root(self) -> str:
         """The root that the file list and the predicate give."""
