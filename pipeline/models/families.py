@@ -1,8 +1,8 @@
 """What each model family takes: one table, each limit with its source; a model's own ``config.json`` wins.
 
-Imports the standard library only, so that a training node can read it. Source of the numbers, where a row says
-nothing else: the family's configuration and modelling code in transformers 5.24, and the ``config.json`` of the
-published base model named in ``base``.
+Imports the standard library and the reasons only, so that a training node can read it. Source of the numbers, where a
+row says nothing else: the family's configuration and modelling code in transformers 5.24, and the ``config.json`` of
+the published base model named in ``base``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from pipeline.errors import SchemaError, TokenizerError
 from pipeline.models.embedding import embedding_rows
+from pipeline.reasons import Reason
 
 Box = tuple[float, float, float, float]
 ORIGIN: Box = (0, 0, 0, 0)
@@ -218,10 +219,10 @@ def limits_of(
     family = FAMILIES[name] if name is not None else None
     rows = embedding_rows or _whole(config, "vocab_size") or tokenizer_size or 0
     if tokenizer_size is not None and tokenizer_size > rows:
+        facts = Reason.TOKENIZER_MODEL_MISMATCH.facts
         raise TokenizerError(
-            "the tokenizer has ids beyond the model's embedding matrix",
-            where="model", found=f"{tokenizer_size} tokens", expected=f"at most {rows}",
-            remedy="resize the embedding (`resize_token_embeddings`) or use the model's own tokenizer",
+            facts.title.lower(), where="model", found=f"a tokenizer with {tokenizer_size} tokens",
+            expected=f"at most {rows}, the rows of the embedding matrix", remedy=facts.remedy,
         )  # fmt: skip
     pad = _whole(config, "pad_token_id", least=0)
     if pad is None:

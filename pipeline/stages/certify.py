@@ -40,6 +40,8 @@ class Certify:
             self._labels(samples, "labels", findings)
         if "rejected_labels" in names:
             self._labels(samples, "rejected_labels", findings)
+        if "token_type_ids" in names and "input_ids" in names:
+            self._token_types(samples, findings)
         if "bbox" in names:
             self._boxes(samples, findings)
         if "labels" in names and pa.types.is_integer(samples.table.schema.field("labels").type):
@@ -65,6 +67,22 @@ class Certify:
         judge.values(Reason.VALUE_OUT_OF_RANGE, (mask != 0) & (mask != 1), mask_lengths, mask, "0 or 1")
         attended = np.bincount(owners(mask_lengths)[mask != 0], minlength=len(lengths))
         judge.samples(Reason.ATTENTION_EMPTY, attended == 0, attended, "at least one 1")
+
+    def _token_types(self, samples: Samples, findings: Findings) -> None:
+        """A column that a schema carries under this name reaches the model: one type a token, a row of its table."""
+        column = samples.table["token_type_ids"]
+        limits, model = self.context.limits, self.context.schema.model
+        if not pa.types.is_list(column.type) or not pa.types.is_integer(column.type.value_type):
+            return
+        judge = _Judgement(samples, findings, "token_type_ids")
+        types, lengths = flat(column)
+        _, id_lengths = flat(samples.table["input_ids"])
+        given = column.is_valid().to_numpy()
+        judge.samples(Reason.LENGTHS_MISMATCH, given & (lengths != id_lengths), lengths, "one a token")
+        known = limits is not None and (model.family is not None or model.config is not None)
+        rows = limits.type_vocab if limits is not None and known else MOST
+        wrong = (types < 0) | (types >= rows)
+        judge.values(Reason.TOKEN_TYPE_OUT_OF_RANGE, wrong, lengths, types, f"0 to {rows - 1}")
 
     def _labels(self, samples: Samples, column: str, findings: Findings) -> None:
         limits, layout = self.context.limits, self.context.schema.kind == "layout"

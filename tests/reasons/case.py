@@ -32,7 +32,7 @@ class Case:
 
     Attributes:
         schema: the schema, without what is the same for all.
-        files: raw files by name. A name with ``..`` lies beside the raw folder.
+        files: raw files by name. A name with ``..`` lies beside the raw folder, as the schema does.
         at: where the finding is.
         near: the record with the near miss; it is certified.
         beside, near_beside: other findings on the two, where the input cannot be without.
@@ -40,6 +40,7 @@ class Case:
         name: says which of several cases of the reason this is.
         policies: as in a schema.
         under: policies that the reason allows and that leave another note than the reason's own slug, with it.
+        final: whether the last look at the sample finds it, which lets nothing through whatever the policy says.
         meddle: called with the raw folder when the plan is made and before the files are read.
     """
 
@@ -54,6 +55,7 @@ class Case:
     name: str = ""
     policies: Mapping[str, str] = field(default_factory=dict)
     under: Mapping[Policy, Slugs] = field(default_factory=dict)
+    final: bool = False
     meddle: Callable[[Path], None] | None = None
 
     @property
@@ -80,7 +82,6 @@ class RunCase:
     Attributes:
         schema, near_schema: the two schemas; what differs is what is wrong.
         files: raw files by name, the same for both; all their records are certified under ``near_schema``.
-        beside: files beside the schema.
     """
 
     reason: Reason
@@ -88,7 +89,6 @@ class RunCase:
     near_schema: Mapping[str, Any]
     files: Mapping[str, bytes | str]
     name: str = ""
-    beside: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def id(self) -> str:

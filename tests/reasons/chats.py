@@ -51,10 +51,15 @@ def _call(name: str = "find", arguments: str = '{"key": "a"}', id_: str = "c1") 
     return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
+def rendered(role: str) -> str:
+    """A user's turn and one of this role, as Llama 3's template writes them."""
+    turn = "<|start_header_id|>{}<|end_header_id|>\n\na<|eot_id|>"
+    return turn.format("user") + turn.format(role)
+
+
 RESULT = {"role": "tool", "content": "found", "tool_call_id": "c1"}
 TOOLS = {"grammar": "user (assistant_call tool+)* assistant"}
 SHORT = {"role_limits": {"user": {"min_characters": 3, "max_characters": 5}}}
-LLAMA_RENDERED = "<|start_header_id|>user<|end_header_id|>\n\na<|eot_id|><|start_header_id|>{}<|end_header_id|>\n\nb<|eot_id|>"
 PAIR = {"source": {"format": "preference"}}
 
 CASES = (
@@ -100,7 +105,7 @@ CASES = (
     ),
     _ask(Reason.CONTROL_TOKEN_IN_CONTENT, "a <|eot_id|>", "a <|eot-id|>"),
     _ask(
-        Reason.ALREADY_RENDERED, LLAMA_RENDERED.format("assistant"), LLAMA_RENDERED.format("tool"),
+        Reason.ALREADY_RENDERED, rendered("assistant"), rendered("tool"),
         near_beside=frozenset({"control_token_in_content"}),
     ),
     _say(Reason.THINK_TAGS_UNBALANCED, "<think>a b", "<think>a</think> b"),

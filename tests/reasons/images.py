@@ -42,13 +42,32 @@ def _case(
     return Case(reason, schema, files, "a.jsonl:1", "a.jsonl:2", **more)
 
 
+def _floats(worst: float) -> bytes:
+    """A TIFF of 32-bit floats."""
+    sink = io.BytesIO()
+    samples = np.full(SIZE[::-1], 0.5, np.float32)
+    samples[3, 3] = worst
+    Image.fromarray(samples).save(sink, "TIFF")
+    return sink.getvalue()
+
+
+def _grey() -> bytes:
+    """The same page as a TIFF of bytes."""
+    sink = io.BytesIO()
+    Image.new("L", SIZE, 127).save(sink, "TIFF")
+    return sink.getvalue()
+
+
 GOOD = _image()
+CONVERTED = frozenset({"image_converted"})
 CASES = (
     _case(Reason.IMAGE_MISSING, None, GOOD),
     _case(Reason.IMAGE_PATH_ESCAPE, None, GOOD, names=("../near.png", "scans/../near.png")),
     _case(Reason.IMAGE_TRUNCATED, GOOD[:50], GOOD, name="png"),
     _case(Reason.IMAGE_TRUNCATED, _image("JPEG")[:-20], _image("JPEG"), name="jpeg"),
     _case(Reason.IMAGE_UNDECODABLE, GOOD[1:], GOOD),
+    _case(Reason.IMAGE_UNDECODABLE, _floats(0.5), _grey(), near_beside=CONVERTED, name="floats"),
+    _case(Reason.PIXELS_NOT_FINITE, _floats(np.nan), _grey(), near_beside=CONVERTED),
     _case(Reason.IMAGE_TOO_LARGE, _image(size=(80, 40)), GOOD, {"max_pixels": 800}),
     _case(Reason.IMAGE_CONVERTED, _image(mode="L"), GOOD),
     _case(Reason.IMAGE_ORIENTED, _image("JPEG", orientation=UPSIDE_DOWN), _image("JPEG", orientation=1)),

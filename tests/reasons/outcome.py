@@ -15,6 +15,7 @@ from pipeline.report.watch import Watch
 from pipeline.run import Options, Summary, run
 from tests.reasons.case import Case, Link, Slugs
 
+DATASETS = ("data", "data.train", "data.eval")
 COMMON = {"version": 1, "name": "data", "quarantine": {"max_rate": 1.0}}
 
 
@@ -25,13 +26,13 @@ class Outcome:
     Attributes:
         found: slugs by place: ``file:row`` for a record, the file's name for what is said of a file.
         certified, quarantined: places of the records.
-        totals: of the certificate.
+        counted: slugs of what is counted over all records and noted on none.
     """
 
     found: dict[str, set[str]] = field(default_factory=dict)
     certified: set[str] = field(default_factory=set)
     quarantined: set[str] = field(default_factory=set)
-    totals: Mapping[str, Any] = field(default_factory=dict)
+    counted: set[str] = field(default_factory=set)
 
     def note(self, place: str, slugs: set[str] | Slugs) -> None:
         """Add findings on one place."""
@@ -55,10 +56,11 @@ def outcome_of(case: Case, folder: Path, policies: Mapping[str, str] | None = No
     schema = {**case.schema, "policies": {**case.policies, **(policies or {})}}
     raw = written(folder, case.files)
     summary = sanitized(folder, schema, Meddler(case, raw))
-    outcome = Outcome(totals=summary.totals)
+    repeated = summary.outcome.statement.predicate["repeated"]
+    outcome = Outcome(counted={slug for counts in repeated.values() for slug in counts})
     for note in {*summary.notes, *summary.faults}:
         outcome.note(note.source, {note.reason.slug})
-    for row in _rows(folder / "clean" / "data" / "data"):
+    for row in (row for name in DATASETS for row in _rows(folder / "clean" / name / "data")):
         place = f"{row['source']}:{row['row']}"
         outcome.certified.add(place)
         outcome.note(place, set(row["notes"]))

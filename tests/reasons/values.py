@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipeline.reasons import Reason
-from tests.reasons.case import Case, lines, table
+from tests.reasons.case import LAYOUTLMV3, Case, lines, table
 
 TEXT: dict[str, Any] = {"text": {}}
 
@@ -26,6 +26,12 @@ def _jsonl(reason: Reason, column: dict[str, Any], bad: Any, near: Any, **more: 
 INTEGER = {"type": "integer"}
 NUMBER = {"type": "number"}
 AGE = {"type": "integer", "min": 0, "max": 120}
+
+SPLIT = table(
+    {"key": {}, "text": {}}, files=["*.csv"], split={"key": "key", "shares": {"train": 0.5, "eval": 0.5}}
+)
+TRAINED, HELD_OUT = "b", "a"
+"""Keys that fall into the two splits."""
 
 CASES = (
     _csv(Reason.VALUE_MISSING, INTEGER, "", "0", name="cell"),
@@ -58,5 +64,10 @@ CASES = (
     Case(
         Reason.DUPLICATE_ROW, table(files=["*.csv"]), {"a.csv": "text\na\nb\na\n"}, "a.csv:4", "a.csv:3",
         policies={"duplicate_row": "quarantine"},
+    ),
+    Case(
+        Reason.TRAIN_EVAL_OVERLAP,
+        {**SPLIT, "tokenizer": {"path": str(LAYOUTLMV3)}, "table": {"text": "text"}},
+        {"a.csv": f"key,text\n{TRAINED},one\n{HELD_OUT},one\n{TRAINED},two\n"}, "a.csv:2", "a.csv:4",
     ),
 )  # fmt: skip

@@ -117,7 +117,7 @@ def rgb(image: Image.Image) -> Image.Image:
     """Eight-bit RGB. What is transparent becomes white paper; 16-bit grey keeps its upper eight bits.
 
     Raises:
-        PictureFault: 32-bit samples, whose range the file does not tell.
+        PictureFault: 32-bit samples, whose range the file does not tell; NaN or infinity among them.
     """
     from PIL import Image as Pillow
 
@@ -126,6 +126,8 @@ def rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM")):
         grey = (np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8)
         return Pillow.fromarray(grey).convert("RGB")
+    if image.mode == "F" and not np.isfinite(np.asarray(image)).all():
+        raise PictureFault(Reason.PIXELS_NOT_FINITE, "NaN or infinity among the samples", "finite numbers")
     if image.mode in ("I", "F"):
         raise PictureFault(
             Reason.IMAGE_UNDECODABLE, f"32-bit samples (mode {image.mode})", "8 or 16 bits a sample"
