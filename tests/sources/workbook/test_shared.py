@@ -60,6 +60,8 @@ def test_texts_are_the_same_where_the_exact_parser_takes_over_late(tmp_path: Pat
     [
         "",
         "<!DOCTYPE x><sst/>",
+        "<?xml version='1.0' encoding='UTF-18'?><sst/>",
+        "<?xml version='1.0' encoding='Shift_JIS'?><sst/>",
         "<sst><si><t>one</t></si>",
         "<sst><si><t>&nbsp;</t></si></sst>",
         b"<sst><si><t>\xff</t></si></sst>",
