@@ -185,7 +185,7 @@ def _boxes(rows: _Rows, target: Target, lengths: npt.NDArray[np.int64]) -> Itera
         )
         boxes = boxes.reshape(-1, 4)
     top = target.limits.box_max
-    finite = np.isfinite(boxes.astype(np.float64)).all(axis=1)
+    finite: Numbers = np.asarray(np.isfinite(boxes.astype(np.float64)).all(axis=1))
     yield from rows.values(Reason.BBOX_NOT_FINITE, name, ~finite, boxes, own, "finite numbers")
     with np.errstate(invalid="ignore"):
         outside = finite & ~np.asarray(((boxes >= 0) & (boxes <= top)).all(axis=1))

@@ -21,13 +21,15 @@ SAFE = 0.92
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Numbers of parameters: all, those in matrices of layers, those trained; and bytes of each kind."""
+    """Numbers of parameters: all, those in matrices of layers, those trained; bytes of each kind; and whether the
+    model can recompute its activations."""
 
     total: int
     linear: int
     trained: int
     weight_bytes: int
     trained_bytes: int
+    checkpointing: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ def parameters(recipe: Recipe, facts: Certified) -> Parameters:
         if parameter.requires_grad:
             trained += count
             trained_bytes += count * size
-    return Parameters(total, linear, trained, weight_bytes, trained_bytes)
+    able = any(getattr(part, "supports_gradient_checkpointing", False) for part in model.modules())
+    return Parameters(total, linear, trained, weight_bytes, trained_bytes, able)
 
 
 def estimate(

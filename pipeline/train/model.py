@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -69,7 +71,7 @@ def build(recipe: Recipe, facts: Certified, *, random_weights: bool, device: tor
         how["attn_implementation"] = choice.attention
     torch.manual_seed(recipe.run.seed)
     if random_weights or (choice.path is None and choice.hub is None):
-        plain = transformers.AutoConfig.for_model(**config)
+        plain = _plain(config)
         with device:
             model = kind.from_config(plain, **how)
     else:
@@ -96,11 +98,22 @@ def skeleton(recipe: Recipe, config: Mapping[str, Any]) -> torch.nn.Module:
     import transformers
 
     dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}[recipe.model.weights]
+    plain = _plain(config)
     with torch.device("meta"):
-        plain = transformers.AutoConfig.for_model(**config)
         model = getattr(transformers, CLASSES[recipe.task]).from_config(plain, dtype=dtype)
         adapted: torch.nn.Module = _adapted(model, replace(recipe, model=replace(recipe.model, bits=None)))
         return adapted
+
+
+def _plain(config: Mapping[str, Any]) -> Any:
+    """The config as an object, and its model's module imported: what an import computes must not land on a device."""
+    import transformers
+
+    plain = transformers.AutoConfig.for_model(**config)
+    module = type(plain).__module__.replace("configuration_", "modeling_")
+    with suppress(ModuleNotFoundError):
+        importlib.import_module(module)
+    return plain
 
 
 def _adapted(model: Any, recipe: Recipe) -> Any:

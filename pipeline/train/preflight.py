@@ -65,6 +65,11 @@ def preflight(facts: Certified, recipe: Recipe, *, world: int = 1, device: str =
         faults += environment.machine(bf16=recipe.precision == "bf16", local_world=local)
     counted, budget = memory.parameters(recipe, facts), budget_of(facts, recipe)
     length = facts.number("input_ids", "longest") or 1
+    if recipe.checkpointing and not counted.checkpointing:
+        faults.append(
+            Fault("checkpointing", "this model cannot recompute its activations", "checkpointing: true",
+                  "checkpointing: false", "set it so in the recipe, and lower `batch: tokens:` instead")
+        )  # fmt: skip
     needed = memory.estimate(recipe, counted, config, budget, length)
     largest = None
     if found:
