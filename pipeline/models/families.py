@@ -221,8 +221,8 @@ def limits_of(
     if tokenizer_size is not None and tokenizer_size > rows:
         facts = Reason.TOKENIZER_MODEL_MISMATCH.facts
         raise TokenizerError(
-            facts.title.lower(), where="model", found=f"a tokenizer with {tokenizer_size} tokens",
-            expected=f"at most {rows}, the rows of the embedding matrix", remedy=facts.remedy,
+            facts.title.lower(), where="model", found=f"{tokenizer_size} tokens, beyond the embedding matrix",
+            expected=f"at most {rows}, its rows", remedy=facts.remedy,
         )  # fmt: skip
     pad = _whole(config, "pad_token_id", least=0)
     if pad is None:
