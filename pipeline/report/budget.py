@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -44,16 +44,23 @@ def print_budgets(console: Console, found: dict[str, TokenBudget], batch_size: i
     if not found:
         return
     table = Table(title="Token budget", title_justify="left")
-    table.add_column("data set")
-    shares = [f"p{share}" if share < 100 else "longest" for share in PERCENTILES]
-    marks = [f"> {mark:,}" for mark in MARKS]
-    for name in ("supervised", "tokens", "dropped", *shares, *marks, f"steps of {batch_size}"):
+    table.add_column("chats")
+    for name in found:
         table.add_column(name, justify="right")
-    for name, budget in found.items():
-        numbers = [budget.supervised, budget.tokens, budget.dropped]
-        numbers += [budget.percentile(share) for share in PERCENTILES]
-        numbers += [budget.over(mark) for mark in MARKS] + [budget.steps(batch_size)]
+    whole = list(found.values())
+
+    def add(name: str, numbers: Iterable[int]) -> None:
         table.add_row(name, *(f"{number:,}" for number in numbers))
+
+    add("supervised tokens", (budget.supervised for budget in whole))
+    add("all tokens", (budget.tokens for budget in whole))
+    add("tokens cut to fit", (budget.dropped for budget in whole))
+    for share in PERCENTILES:
+        label = "longest" if share == 100 else f"length, {share} % within"
+        add(label, (budget.percentile(share) for budget in whole))
+    for mark in MARKS:
+        add(f"longer than {mark:,}", (budget.over(mark) for budget in whole))
+    add(f"steps of {batch_size}, one epoch", (budget.steps(batch_size) for budget in whole))
     console.print(table)
     for name, budget in found.items():
         if budget.capacity:
