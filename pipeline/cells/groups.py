@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.batch import Int64s, Mask
+from pipeline.cells.decoder import Decoder
+from pipeline.cells.hits import Hits
 from pipeline.cells.reads import Reading
+from pipeline.cells.spread import spread
 from pipeline.cells.table import Report, scalars
 from pipeline.fields import FieldType, Kind
 from pipeline.reasons import Reason
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
 ROWS = "@rows"
 """Column of grouped cells: physical row of each entry."""
+BOX_DEPTH = 8
+"""Deepest nesting of a cell with one box: a list of objects with x and y has 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,8 @@ def _entries(cells: pl.Series, reading: Reading, decimal: str, report: Report) -
         return cells.fill_null(""), np.zeros(
             len(cells), bool
         )  # a blank word is dropped with its box and label
+    if kind is Kind.BOXES and reading.part < 0:
+        return _boxes(cells, reading, report)
     if kind is Kind.LABELS and not reading.type.ids:
         report(field.wrong, field.name, blank, "blank", "a label")
         return cells, blank.to_numpy()
@@ -99,6 +106,34 @@ def _entries(cells: pl.Series, reading: Reading, decimal: str, report: Report) -
         return cells, blank.to_numpy()
     values = scalars(cells, item, decimal, field.name, wrong, report)
     return values, values.is_null().to_numpy()
+
+
+def _boxes(cells: pl.Series, reading: Reading, report: Report) -> tuple[pl.Series, Mask]:
+    """One box a cell, written as JSON; each is read as a list with one box, so that a cell cannot hold two."""
+    import polars as pl
+    import pyarrow as pa
+
+    field = reading.field
+    blank = (cells.str.strip_chars() == "").fill_null(True)
+    report(Reason.BBOX_UNPARSED, field.name, blank, "blank", "a box")
+    there = ~blank.to_numpy()
+    hits = Hits(report.policy)
+    decoder = Decoder(
+        [replace(reading, steps=())], report.policy, BOX_DEPTH, cell=True, broken=Reason.BBOX_UNPARSED
+    )
+    listed = ("[" + cells.filter(~blank) + "]").to_arrow(compat_level=pl.CompatLevel.oldest())
+    lists = spread(decoder(listed.cast(pa.binary()), np.flatnonzero(there), hits)[0], there)
+    rows = report.rows
+    for item in hits.findings().items:
+        paths = "" if rows is None else [f"row {row}" for row in rows[item.ids].tolist()]
+        report.findings.add(
+            item.reason, item.policy, item.column, report.ids[item.ids],
+            paths=paths, found=item.found, expected=item.expected,
+        )  # fmt: skip
+    several = (lists.list.len() != 1).fill_null(False)
+    report(Reason.BBOX_UNPARSED, field.name, several, cells, "one box")
+    boxes = lists.set(several, None).list.first()
+    return boxes, boxes.is_null().to_numpy()
 
 
 def _item(type_: FieldType) -> FieldType:
