@@ -108,7 +108,7 @@ def _layout(layout: Layout, decimal: str) -> list[Field]:
     for name, path in (("@page_width", layout.page.width), ("@page_height", layout.page.height)):
         if isinstance(path, str):
             fields.append(_page_size(name, path, NUMBER, decimal))
-    if layout.page.box is not None:
+    if isinstance(layout.page.box, str):
         numbers = FieldType(Kind.LIST, item=NUMBER)
         fields.append(_page_size("@page_box", layout.page.box, numbers, decimal))
     if isinstance(boxes.unit, UnitField):

@@ -49,8 +49,8 @@ class Page(Strict):
     width: str | float | None = None
     """Field, or a constant."""
     height: str | float | None = None
-    box: str | None = None
-    """Field with the page box [x0, y0, x1, y1]; its corner is subtracted from every box."""
+    box: str | tuple[float, float, float, float] | None = None
+    """Field with the page box [x0, y0, x1, y1], or its four numbers; its corner is subtracted from every box."""
 
 
 class Labels(Strict):

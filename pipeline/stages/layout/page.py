@@ -109,15 +109,15 @@ def _units(batch: Batch, layout: Layout, findings: Findings) -> npt.NDArray[np.s
 
 def _sizes(batch: Batch, layout: Layout, findings: Findings) -> tuple[Float64s, Float64s, Mask]:
     """Stated sizes, page boxes, and whether what is stated can be. A null is found by the cast already."""
-    stated, box, read = _of_box(batch) if layout.page.box is not None else _of_sides(batch, layout)
     page = layout.page
+    stated, box, read = _of_box(batch, page.box) if page.box is not None else _of_sides(batch, layout)
     named = [page.box] * 2 if page.box is not None else [page.width, page.height]
     with np.errstate(invalid="ignore"):
         fine = np.isfinite(stated) & (stated > 0)
     fine[:, [name is None for name in named]] = True
     bad = read & ~fine.all(axis=1)
     findings.add(
-        Reason.PAGE_SIZE_INVALID, Policy.QUARANTINE, WIDTH if layout.page.box is None else PAGE_BOX, batch.ids[bad],
+        Reason.PAGE_SIZE_INVALID, Policy.QUARANTINE, WIDTH if page.box is None else PAGE_BOX, batch.ids[bad],
         found=[f"{width:g} × {height:g}" for width, height in stated[bad].tolist()],
     )  # fmt: skip
     return stated, box, read & ~bad
@@ -136,14 +136,18 @@ def _of_sides(batch: Batch, layout: Layout) -> tuple[Float64s, Float64s, Mask]:
     return stated, np.nan_to_num(np.concatenate([np.zeros((n, 2)), stated], axis=1)), read
 
 
-def _of_box(batch: Batch) -> tuple[Float64s, Float64s, Mask]:
-    """Sizes from the page box [x0, y0, x1, y1]; a difference is rounded to nine decimals, so that it is the one of
-    the decimals as written."""
-    lists = batch.frame[PAGE_BOX]
-    four = (lists.list.len() == 4).fill_null(False)
-    box = np.full((len(batch), 4), np.nan)
-    numbers = lists.filter(four).explode(empty_as_null=False, keep_nulls=False)
-    box[four.to_numpy()] = numbers.fill_null(np.nan).to_numpy().reshape(-1, 4)
+def _of_box(batch: Batch, given: str | tuple[float, ...]) -> tuple[Float64s, Float64s, Mask]:
+    """Sizes from the page box [x0, y0, x1, y1], a field or the same for all; a difference is rounded to nine
+    decimals, so that it is the one of the decimals as written."""
+    if isinstance(given, str):
+        lists = batch.frame[PAGE_BOX]
+        four = (lists.list.len() == 4).fill_null(False)
+        box = np.full((len(batch), 4), np.nan)
+        numbers = lists.filter(four).explode(empty_as_null=False, keep_nulls=False)
+        box[four.to_numpy()] = numbers.fill_null(np.nan).to_numpy().reshape(-1, 4)
+        read = lists.is_not_null().to_numpy()
+    else:
+        box, read = np.tile(np.array(given, np.float64), (len(batch), 1)), np.ones(len(batch), bool)
     with np.errstate(invalid="ignore", over="ignore"):
         stated = np.round(box[:, 2:] - box[:, :2], 9)
-    return stated, np.nan_to_num(box), lists.is_not_null().to_numpy()
+    return stated, np.nan_to_num(box), read

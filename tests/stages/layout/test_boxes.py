@@ -76,6 +76,8 @@ def test_the_page_box_is_the_page(origin: str, box: list[float]) -> None:
     of = schema(unit="point", origin=origin, page={"box": "cropbox"})
     judged = one(of, box, page_box=[20, 100, 1020, 1100])
     assert judged.boxes() == [[100, 30, 200, 50]]
+    for_all = schema(unit="point", origin=origin, page={"box": [20, 100, 1020, 1100]})
+    assert one(for_all, box).boxes() == [[100, 30, 200, 50]]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +85,11 @@ def test_the_page_box_is_the_page(origin: str, box: list[float]) -> None:
 )
 def test_a_page_box_that_is_none(bad: list[float]) -> None:
     judged = one(schema(unit="point", page={"box": "cropbox"}), [1, 1, 2, 2], page_box=bad)
+    assert judged.slugs() == ["page_size_invalid"]
+
+
+def test_a_page_box_in_numbers_that_is_none() -> None:
+    judged = one(schema(unit="point", page={"box": [9, 9, 3, 3]}), [1, 1, 2, 2])
     assert judged.slugs() == ["page_size_invalid"]
 
 
