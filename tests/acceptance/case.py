@@ -61,6 +61,18 @@ class Case:
         own = "tokenizer_dir" in self.assumed
         return tuple(f for f in self.files if not (own and Path(f).name in TOKENIZER_FILES))
 
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """Names of fields that the case gives, with those that ids usually have."""
+        assumed = self.assumed
+        columns = assumed.get("columns") or {}
+        chat = assumed.get("modality") == "chat" and isinstance(columns, dict)
+        given = [*columns, *(columns.values() if chat else ())]
+        for key in ("group_by", "text_column", "source_column", "column", "page_size_fields", "optional"):
+            value = assumed.get(key)
+            given += value if isinstance(value, list) else [value]
+        return tuple(dict.fromkeys([*(name for name in given if isinstance(name, str)), "id"]))
+
     def named_rows(self) -> dict[str, str]:
         """Verdict by record id, from ``rows`` and from ids that stand beside it."""
         value = self.value if isinstance(self.value, dict) else {}

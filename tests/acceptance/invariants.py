@@ -82,7 +82,8 @@ def _recoverable(context: Context, _: re.Match[str], report: Report) -> None:
 def _lengths(context: Context, match: re.Match[str], report: Report) -> None:
     limit = int(match.group(1) or context.value.get("max_len") or 10**9)
     for record, sample in _samples(context):
-        lengths = [len(sample[c]) for c in ("input_ids", "attention_mask", "bbox", "labels") if c in sample]
+        columns = (sample.get(c) for c in ("input_ids", "attention_mask", "bbox", "labels"))
+        lengths = [len(column) for column in columns if isinstance(column, list)]
         report.expect(
             len(set(lengths)) == 1 and lengths[0] <= limit, f"row {record.place[2]}: lengths {lengths}"
         )

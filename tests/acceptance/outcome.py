@@ -53,13 +53,19 @@ class Record:
                 return _text(self.samples[0].get(name))
             for held in (_json(self.refusal["cells"]), _json(self.refusal["raw"])):
                 if isinstance(held, dict) and held.get(name) is not None:
-                    return _text(held[name])
+                    return _text(_of_rows(held[name]))
         text = f"{self.refusal['cells'] or ''} {_decoded(self.refusal['raw'])}" if self.refusal else ""
         return next((one for one in sorted(known, key=len, reverse=True) if one in text), None)
 
 
 def _text(value: Any) -> str | None:
     return None if value is None or isinstance(value, (dict, list)) else str(value)
+
+
+def _of_rows(value: Any) -> Any:
+    """The one value that the rows of a group have; a value that is no list is itself."""
+    alike = isinstance(value, list) and value and all(one == value[0] for one in value)
+    return value[0] if alike else value
 
 
 def _decoded(raw: bytes | None) -> str:

@@ -5,14 +5,14 @@ The pipeline itself never does this: what it is given is a schema that names eve
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.acceptance.tables import delimited, workbook
 
 Record = dict[str, Any]
 _ENCODINGS = ("utf-8-sig", "cp1252", "latin-1")
@@ -39,8 +39,8 @@ class Sample:
         return next((lowered[name] for name in names if name in lowered), None)
 
 
-def peek(folder: Path, files: tuple[str, ...]) -> Sample:
-    """Read what can be read of the data files."""
+def peek(folder: Path, files: tuple[str, ...], wanted: Sequence[str] = ()) -> Sample:
+    """Read what can be read of the data files; a table's header has the ``wanted`` names."""
     records: list[Record] = []
     tabular = False
     for name in files:
@@ -48,9 +48,9 @@ def peek(folder: Path, files: tuple[str, ...]) -> Sample:
         if Path(name).name.startswith(("~$", "._", ".")) or not path.is_file():
             continue
         if suffix in (".csv", ".tsv", ".txt"):
-            found = list(_delimited(path))
+            found = list(delimited(decode(path.read_bytes()), wanted))
         elif suffix in (".xlsx", ".xlsm"):
-            found = list(_workbook(path))
+            found = list(workbook(path, wanted))
         elif suffix in (".json", ".jsonl", ".ndjson"):
             found = list(_json(path))
         else:
@@ -70,31 +70,6 @@ def decode(content: bytes) -> str:
         except UnicodeDecodeError:
             continue
     return content.decode("latin-1")
-
-
-def _delimited(path: Path) -> Iterator[Record]:
-    text = decode(path.read_bytes()).replace("\0", "")
-    head = text.splitlines()[:1] or [""]
-    delimiter = max(",;\t|", key=head[0].count)
-    rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if any(c.strip() for c in row)]
-    if rows:
-        yield from (dict(zip(rows[0], row, strict=False)) for row in rows[1:])
-
-
-def _workbook(path: Path) -> Iterator[Record]:
-    import openpyxl
-
-    try:
-        book = openpyxl.load_workbook(path, data_only=True)
-    except Exception:  # whatever a broken workbook raises: there is nothing to look at
-        return
-    for sheet in book.worksheets:
-        if sheet.sheet_state != "visible":
-            continue
-        rows = [row for row in sheet.iter_rows(values_only=True) if any(c is not None for c in row)]
-        if rows:
-            names = [str(cell) for cell in rows[0]]
-            yield from (dict(zip(names, row, strict=False)) for row in rows[1:])
 
 
 def _json(path: Path) -> Iterator[Record]:
@@ -122,7 +97,7 @@ def _path_to_records(whole: Record, depth: int = 3) -> str | None:
     if _looks_like_record(whole):
         return None
     for key, value in whole.items():
-        if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        if isinstance(value, list) and any(isinstance(item, dict) for item in value):
             return key
     for key, value in whole.items():
         if isinstance(value, dict) and depth and (below := _path_to_records(value, depth - 1)):
@@ -134,7 +109,7 @@ def _at(whole: Record, path: str) -> list[Record]:
     value: Any = whole
     for part in path.split("."):
         value = value[part]
-    return list(value)
+    return [item for item in value if isinstance(item, dict)]
 
 
 def records_at(folder: Path, files: tuple[str, ...]) -> str | None:

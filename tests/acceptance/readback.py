@@ -62,6 +62,13 @@ class Reader:
         """The text of ids, control tokens spelled out."""
         return str(self.engine.decode(ids, skip_special_tokens=False))
 
+    def folded(self, text: Any) -> Any:
+        """A text as this tokenizer keeps it: lower case and without white space where its pieces are words."""
+        normalizer = self.engine.normalizer
+        if not isinstance(text, str) or type(self.engine.model).__name__ != "WordPiece" or normalizer is None:
+            return text
+        return "".join(normalizer.normalize_str(text).split())
+
     def words(self, record: Record) -> dict[int, str]:
         """Text of each word by its index, put together from the tokens of all windows."""
         return {w: self.text(ids).strip() for w, ids in sorted(_by_word(record, "input_ids").items())}

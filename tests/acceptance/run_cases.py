@@ -68,7 +68,7 @@ def _compared(case: Case, schema: dict[str, Any], place: Path) -> Report:
 
 
 def _id_name(case: Case) -> str | None:
-    return translate.id_field(case, peek(case.folder, case.inputs))
+    return translate.id_field(case, peek(case.folder, case.inputs, case.field_names))
 
 
 def _reader(schema: dict[str, Any]) -> Reader | None:

@@ -126,6 +126,13 @@ def test_a_page_box_by_field(tmp_path: Path) -> None:
         assert _schema(_case(place / "c", assumed, [page]), place)["layout"]["page"] == {"box": "mediabox"}
 
 
+def test_a_page_box_in_numbers(tmp_path: Path) -> None:
+    assumed = {**BOX, "bbox": {"order": "xyxy", "unit": "pt"}, "page_size_fields": [0, -20, 612, 772]}
+    assert _schema(_case(tmp_path / "c", assumed, [PAGE]), tmp_path)["layout"]["page"] == {
+        "box": [0.0, -20.0, 612.0, 772.0]
+    }
+
+
 def test_a_word_a_row(tmp_path: Path) -> None:
     text = "doc,pw,page_width,page_height,word,left,top,width,height,label\nd,1,9,9,a,1,2,3,4,O\n"
     assumed = {**BOX, "bbox": {"order": "xywh", "unit": "px"}, "row_per_word": True, "group_by": "doc"}
@@ -157,7 +164,8 @@ def test_labels_as_ids(tmp_path: Path, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "separator"), [("1,2,3,4,5,6,7,8,a, b", ","), ("1\t2\t3\t4\t5\t6\t7\t8\ta b", "\t")]
+    ("line", "separator"),
+    [("1,2,3,4,5,6,7,8,a, b", ","), ("1\t2\t3\t4\t5\t6\t7\t8\ta b", "\t"), ("1 2 3 4 5 6 7 8 a, b", " ")],
 )
 def test_lines_of_numbers_and_text(tmp_path: Path, line: str, separator: str) -> None:
     assumed = {"modality": "layout", "format": "8 ints + rest of line is text", "unit": "px"}
@@ -246,6 +254,30 @@ def test_limits_of_a_chat(tmp_path: Path) -> None:
     schema = _schema(_case(tmp_path / "c", assumed, [{"messages": []}]), tmp_path)
     assert (schema["chat"]["max_tokens"], schema["chat"]["too_long"]) == (64, "truncate_answer")
     assert schema["model"]["embedding_rows"] == 2000
+
+
+@pytest.mark.parametrize(
+    ("truncate", "too_long", "drop"),
+    [
+        ("right", "truncate_answer", True),
+        ("left", "truncate_prompt", True),
+        ("oldest pairs first", "quarantine", True),
+        ("drop oldest turns", "quarantine", True),
+        ("never", "quarantine", False),
+        (False, "quarantine", False),
+    ],
+)
+def test_how_a_chat_is_cut(tmp_path: Path, truncate: str | bool, too_long: str, drop: bool) -> None:
+    chat = _schema(_case(tmp_path / "c", {**CHAT, "truncate": truncate}, [{"messages": []}]), tmp_path)[
+        "chat"
+    ]
+    assert (chat["too_long"], chat["drop_oldest_turns"]) == (too_long, drop)
+
+
+def test_the_longest_content(tmp_path: Path) -> None:
+    assumed = {**CHAT, "content": "non-blank str, at most 2,000 characters"}
+    chat = _schema(_case(tmp_path / "c", assumed, [{"messages": []}]), tmp_path)["chat"]
+    assert chat["role_limits"]["user"] == {"max_characters": 2000}
 
 
 @pytest.mark.parametrize("pad", ["eos", "<|eot_id|>", 1409])

@@ -42,7 +42,7 @@ def translate(case: Case, place: Path) -> tuple[dict[str, Any], list[str]]:
 
     Raises Untranslated.
     """
-    sample = peek(case.folder, case.inputs)
+    sample = peek(case.folder, case.inputs, case.field_names)
     match case.modality:
         case "layout" | "layout+image":
             schema = translate_layout(case, sample)

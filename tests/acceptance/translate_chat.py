@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tests.acceptance.case import Case, Untranslated
@@ -19,6 +20,7 @@ _TOO_LONG = {
     "never": "quarantine",
     "quarantine": "quarantine",
     "error": "quarantine",
+    "false": "quarantine",
 }
 
 
@@ -36,13 +38,25 @@ def translate_chat(case: Case, sample: Sample) -> dict[str, Any]:
     elif source["format"] != "sharegpt":
         chat["aliases"] = {}
     if "truncate" in assumed:
-        word = str(assumed["truncate"]).lower().split()[0].strip(",;:")
-        if word not in _TOO_LONG:
-            raise Untranslated(f"truncate {assumed['truncate']!r}")
-        chat["too_long"] = _TOO_LONG[word]
+        chat.update(_truncation(str(assumed["truncate"])))
+    if match := re.search(
+        r"(?:at most|max(?:imum)?|up to|<=|≤)\s*([\d,]+)\s*char", str(assumed.get("content", ""))
+    ):
+        most = int(match.group(1).replace(",", ""))
+        chat["role_limits"] = {role: {"max_characters": most} for role in ("system", "user", "assistant")}
     if template := next((f for f in case.files if f.endswith(".jinja")), None):
         chat["template"] = {"file": template}
     return {"kind": "chat", "chat": chat, "read": {"header": "find"} if sample.tabular else {}}
+
+
+def _truncation(said: str) -> dict[str, Any]:
+    """What becomes of a conversation over the limit. The oldest exchanges go first, unless nothing is to be cut."""
+    words = re.findall(r"[a-z]+", said.lower())
+    cut = next((_TOO_LONG[word] for word in words if word in _TOO_LONG), None)
+    if cut is None and not set(words) & {"oldest", "pair", "pairs", "turn", "turns", "drop", "whole", "true"}:
+        raise Untranslated(f"truncate {said!r}")
+    whole = cut == "quarantine" and not set(words) & {"oldest", "pair", "pairs"}
+    return {"too_long": cut or "quarantine", "drop_oldest_turns": not whole}
 
 
 def _source(assumed: dict[str, Any], sample: Sample) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def _page(assumed: dict[str, Any], sample: Sample, per_row: bool) -> dict[str, A
     named = assumed.get("page_size_fields", assumed.get("page_box"))
     names = [named] if isinstance(named, str) else list(named or ())
     if len(names) == 4 and all(isinstance(n, (int, float)) for n in names):
-        raise Untranslated("a constant page box")
+        return {"box": [float(number) for number in names]}
     if len(names) == 2 and all(isinstance(n, (int, float)) for n in names):
         return {"width": float(names[0]), "height": float(names[1])}
     if names and len(names) != 2:
@@ -189,7 +189,7 @@ def _line_format(case: Case) -> dict[str, Any]:
         for line in decode((case.folder / name).read_bytes()).splitlines()
         if line.strip()
     ]
-    separator = "\t" if lines and "\t" in lines[0] else "," if lines and "," in lines[0] else " "
+    separator = separating(lines, count)
     numbers = [f"n{i + 1}" for i in range(count)]
     unit = UNITS[str(case.assumed.get("unit", (case.assumed.get("bbox") or {}).get("unit", "px"))).lower()]
     layout: dict[str, Any] = {
@@ -210,6 +210,17 @@ def _line_format(case: Case) -> dict[str, Any]:
             "group_by": {},
         },
     }
+
+
+def separating(lines: list[str], count: int) -> str:
+    """The separator behind which most lines have their numbers: a comma may stand in a text only."""
+    number = r"\s*-?\d+(?:\.\d+)?\s*"
+
+    def fitting(separator: str) -> int:
+        pattern = re.compile((number + re.escape(separator)) * count)
+        return sum(pattern.match(line) is not None for line in lines)
+
+    return max(("\t", ",", ";", " "), key=fitting)
 
 
 def extent(lines: list[str], separator: str, count: int) -> int:

@@ -167,6 +167,10 @@ def same(context: Context, key: str, actual: Any, wanted: Any, tolerance: float 
         return any(turn["content"].strip() == wanted.strip() for turn in actual or ())
     if key == "messages":
         return _turns(actual) == _turns(wanted)
+    if key == "words" and context.reader is not None and isinstance(wanted, list):
+        return [context.reader.folded(word) for word in wanted] == [
+            context.reader.folded(word) for word in actual or ()
+        ]
     if key == "labels" and isinstance(wanted, list) and isinstance(actual, list):
         names = context.label_names
         return [names.index(w) if w in names else w for w in wanted] == actual
