@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ def chat(place: Path, out: Path, *, small: bool) -> dict[str, Any]:
             found[name]["peak_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
             torch.cuda.reset_peak_memory_stats()
         del loop
+        gc.collect()
         if device.type == "cuda":
             torch.cuda.empty_cache()
     for name in ("bucketed", "packed"):

@@ -70,11 +70,12 @@ def preflight(facts: Certified, recipe: Recipe, *, world: int = 1, device: str =
             Fault("checkpointing", "this model cannot recompute its activations", "checkpointing: true",
                   "checkpointing: false", "set it so in the recipe, and lower `batch: tokens:` instead")
         )  # fmt: skip
-    needed = memory.estimate(recipe, counted, config, budget, length)
+    share = memory.supervised_share(facts)
+    needed = memory.estimate(recipe, counted, config, budget, length, share)
     largest = None
     if found:
         least = min(card.memory for card in found)
-        largest = memory.largest(recipe, counted, config, budget, length, least)
+        largest = memory.largest(recipe, counted, config, budget, length, least, share)
         faults += _memory(needed, largest, least)
     return Preflight(tuple(faults), counted, needed, largest, tuple(found))
 
