@@ -26,7 +26,9 @@ MOST_DEPTH = 500
 def colons(array: npt.NDArray[np.uint8]) -> Mask:
     """Where a colon may stand behind a key: behind a quote or white space, inside of strings too. bool [bytes]"""
     colon: Mask = array == COLON
-    colon[1:] &= (array[:-1] == QUOTE) | (array[:-1] <= ord(" "))
+    before = array[:-1] <= QUOTE  # a quote, white space, a control character, or an exclamation mark
+    before &= array[:-1] != ord("!")
+    colon[1:] &= before
     return colon
 
 

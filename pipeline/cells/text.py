@@ -28,8 +28,10 @@ def is_sound(data: bytes, *, json: bool = False) -> bool:
     if b"\0" in data:
         return False
     array = np.frombuffer(data, np.uint8)
-    if json and b"\\" in data and _ESCAPES.search(data):
-        return False
+    if json and b"\\" in data:
+        escapes = np.flatnonzero(array[:-1] == ord("\\")) + 1
+        if (array[escapes] == ord("u")).any() and _ESCAPES.search(data):
+            return False
     if data.isascii():
         return True
     marks = np.flatnonzero(array[:-2] == 0xEF)

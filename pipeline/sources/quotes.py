@@ -99,8 +99,11 @@ def _outside(breaks: Int64s, quotes: Int64s) -> Int64s:
     across = np.flatnonzero(closed > opened)
     if not len(across):
         return breaks
-    inside = [np.arange(a, b) for a, b in zip(opened[across].tolist(), closed[across].tolist(), strict=True)]
-    return np.delete(breaks, np.concatenate(inside))
+    keep = np.ones(len(breaks), bool)
+    first, last = opened[across], closed[across]
+    for step in range(int((last - first).max())):  # cells of many lines are few
+        keep[(first + step)[first + step < last]] = False
+    return breaks[keep]
 
 
 def _walk(

@@ -111,7 +111,7 @@ def read_bytes(
     path.write_bytes(data)
     format_ = rules.read.format
     if format_ == "auto":
-        format_ = {"txt": "csv", "ndjson": "jsonl"}.get(path.suffix[1:], path.suffix[1:])  # type: ignore[assignment]
+        format_ = {"txt": "csv", "ndjson": "jsonl", "xlsx": "excel"}.get(path.suffix[1:], path.suffix[1:])  # type: ignore[assignment]
     return read_claim(Claim(0, name, path, format_, len(data)), fields, rules, cast=cast)
 
 

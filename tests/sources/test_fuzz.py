@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import zipfile
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -193,3 +194,39 @@ def test_csv(tmp_path: Path, part: int) -> None:
             assert values["n"] == int(float(record["n"])), (data, row)
             end = row + reader.line_num
             assert not starts & set(range(row + 1, end)), (data, row)
+
+
+def workbook(folder: Path) -> bytes:
+    """A small workbook whose parts are stored as they are, so that a mutation reaches the parser."""
+    import xlsxwriter
+
+    path = folder / "seed.xlsx"
+    book = xlsxwriter.Workbook(path)
+    sheet = book.add_worksheet("data")
+    for place, row in enumerate(
+        [("id", "n", "note"), ("a1", 1, "one"), ("é2", 2, "two\nlines"), ("a3", 3.5, "")]
+    ):
+        sheet.write_row(place, 0, row)
+    book.close()
+    stored = io.BytesIO()
+    with zipfile.ZipFile(path) as packed, zipfile.ZipFile(stored, "w", zipfile.ZIP_STORED) as plain:
+        for name in packed.namelist():
+            plain.writestr(name, packed.read(name))
+    return stored.getvalue()
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_workbooks(tmp_path: Path, part: int) -> None:
+    seed = workbook(tmp_path)
+    whole = read(tmp_path, seed, "x.xlsx")
+    assert whole is not None and len(good_rows(whole)) == 2
+    refused = 0
+    for data in mutants(seed, Random(f"xlsx {part}"), 150):
+        result = read(tmp_path, data, "x.xlsx")
+        refused += result is None
+        if result is not None:
+            assert result.rows == sorted(set(result.rows))
+            assert all(
+                isinstance(row["id"], str) and isinstance(row["n"], int) for row in good_rows(result).values()
+            )
+    assert refused
