@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -50,9 +51,9 @@ def _places(context: Context, report: Report) -> None:
         if not source.endswith(".jsonl") or name is None or not path.is_file():
             continue
         content = lines.setdefault(source, path.read_bytes().decode("utf-8", "replace").split("\n"))
-        report.expect(
-            row <= len(content) and name in content[row - 1], f"{name} is not at line {row} of {source}"
-        )
+        line = content[row - 1].lower() if row <= len(content) else ""
+        spelled = (name.lower(), json.dumps(name)[1:-1].lower())  # as text, or in escapes
+        report.expect(any(one in line for one in spelled), f"{name} is not at line {row} of {source}")
 
 
 def _sample(context: Context, sample: Row) -> Any:

@@ -9,6 +9,7 @@ the tokenizers a case names beside it).
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import sys
 import tempfile
@@ -106,6 +107,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, metavar="N")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep what each run wrote")
     options = parser.parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a mistake may name half a surrogate pair
     folders = _folders(options.folder.resolve(), options.only)
     if not folders:
         print(f"no cases under {options.folder} that start with {options.only!r}", file=sys.stderr)
@@ -126,7 +129,7 @@ def main(arguments: list[str] | None = None) -> int:
             {"id": r.id, "status": r.status, "mistakes": r.report.mistakes, "unchecked": r.report.unchecked}
             for r in results
         ]
-        options.json.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps(rows, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
     return 0 if all(result.status == "pass" for result in results) else 1
 
 

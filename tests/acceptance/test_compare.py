@@ -195,6 +195,22 @@ def test_the_second_of_two_equal_ids(tmp_path: Path) -> None:
     assert _judge(tmp_path, "table", ROWS, [], "mixed", {"rows": {"r#2": "accept"}}) != []
 
 
+def test_the_label_of_a_table_by_name_or_by_id(tmp_path: Path) -> None:
+    labelled = [{**ROWS[0], "group": "neg", "labels": 1}]
+    for fits, does_not in ((1, 0), ("neg", "pos")):
+        value = {"labels" if isinstance(fits, int) else "groups": {"r": fits}}
+        other = {next(iter(value)): {"r": does_not}}
+        assert _judge(tmp_path, "table", labelled, [], "accept", value) == []
+        assert _judge(tmp_path, "table", labelled, [], "accept", other) != []
+
+
+@pytest.mark.parametrize(("line", "found"), [(r'{"id": "\uD800x"}', True), ('{"id": "other"}', False)])
+def test_an_id_may_be_spelled_in_escapes(tmp_path: Path, line: str, found: bool) -> None:
+    (tmp_path / "input.jsonl").write_text(line + "\n")
+    refused = {**_refused(1, "", "text_invalid_unicode"), "raw": rb'{"id": "\ud800x"}'}
+    assert (_judge(tmp_path, "table", [], [refused], "quarantine", None, code=3) == []) is found
+
+
 def test_a_traceback_is_a_failure_whatever_else_holds(tmp_path: Path) -> None:
     err = "Traceback (most recent call last):\n  boom\nerror: no"
     assert _judge(tmp_path, "table", [], [], "error", None, code=1, err=err) != []
