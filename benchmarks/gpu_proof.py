@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -100,7 +101,7 @@ def table(results: dict[str, Any]) -> str:
         "| certified shards | steps | crashes | NaN | loss, first → last |",
         "|---|---|---|---|---|",
     ]
-    for name, facts in results["certified"].items():
+    for name, facts in sorted(results["certified"].items()):
         if "died" in facts:
             lines.append(f"| {name} | – | {facts['died']} | – | – |")
         else:
@@ -111,19 +112,43 @@ def table(results: dict[str, Any]) -> str:
 
 
 def _raw(facts: dict[str, Any]) -> str:
-    """One cell: the outcomes, said once where they agree."""
+    """One cell: what came of the trials, said once where they agree."""
     if "script" in facts:
         return f"the script dies while it prepares the row: `{facts['script']}`"
     outcomes: dict[str, list[str]] = {}
     for how, outcome in facts["gpu"].items():
-        outcomes.setdefault(outcome, []).append(how)
+        outcomes.setdefault(outcome.partition(":")[0], []).append(how)
+    crashes = _crashes([outcome for outcome in facts["gpu"].values() if outcome.startswith("crash")])
+    words = {
+        "silent": "**silent**: trains on it",
+        "crash": f"**crash**: {crashes}",
+        "NaN loss": "**NaN** loss",
+    }
     if len(outcomes) == 1:
-        return _words(next(iter(outcomes)))
-    return "; ".join(f"{_words(outcome)} ({', '.join(hows)})" for outcome, hows in outcomes.items())
+        (outcome,) = outcomes
+        return words.get(outcome, outcome)
+    ordered = sorted(outcomes.items(), key=lambda item: item[0] == "silent")
+    return "; ".join(f"{words.get(outcome, outcome)} ({_when(hows)})" for outcome, hows in ordered)
 
 
-def _words(outcome: str) -> str:
-    return "**silent**: trains on it" if outcome == "silent" else outcome.replace("|", "\\|")
+def _crashes(outcomes: list[str]) -> str:
+    """The errors of several trials, each once, and the assert that only stderr shows."""
+    errors, asserts = set(), set()
+    for outcome in outcomes:
+        error, _, rest = outcome.removeprefix("crash: ").partition(" [stderr: ")
+        status = re.search(r"CUBLAS_\w+", error)
+        errors.add(status[0] if status else error.partition(": ")[2].partition(";")[0] or error)
+        if rest:
+            asserts.add(re.split(r' && "|]', rest)[0])
+    shown = " or ".join(f"`{error}`" for error in sorted(errors))
+    return shown + (f"; on stderr alone: `{', '.join(sorted(asserts))}`" if asserts else "")
+
+
+def _when(hows: list[str]) -> str:
+    """In which trials: by batch where the precision makes no difference."""
+    batches = {how.partition(" ")[2] for how in hows}
+    both = all(f"{precision} {batch}" in hows for precision in ("float32", "bfloat16") for batch in batches)
+    return ", ".join(sorted(batches if both else hows))
 
 
 def _said(facts: dict[str, Any]) -> str:

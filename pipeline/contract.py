@@ -39,7 +39,9 @@ def pages_name(schema: Schema) -> str:
 def contract_of(line: Line) -> Contract:
     """The contract of a schema whose stages are built."""
     schema, context = line.context.schema, line.context
-    resolved = schema.model_dump(mode="json", exclude={"description", "tokenizer", "files", "ignore", "quarantine"})
+    resolved = schema.model_dump(
+        mode="json", exclude={"description", "tokenizer", "files", "ignore", "quarantine"}
+    )
     datasets = dict.fromkeys(dataset_names(schema).values(), line.shard)
     if line.pages is not None:
         datasets[pages_name(schema)] = line.pages

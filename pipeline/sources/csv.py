@@ -129,7 +129,7 @@ def _parse_plain(block: Block, partition: Partition) -> pl.DataFrame | None:
     names = partition.header
     if not block.plain or block.oversized or len(names) < 2 or block.data.startswith(b"\xef\xbb\xbf"):
         return None
-    if b"\r" in block.data and block.data.count(b"\r") != block.data.count(b"\r\n"):
+    if b"\r" in block.data and (np.frombuffer(block.data, np.uint8)[block.breaks - 1] == CR).any():
         return None
     # Without a line break at the end, the parser overlooks one delimiter too many.
     data = block.data if block.data.endswith(b"\n") else block.data + b"\n"

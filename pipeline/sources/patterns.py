@@ -28,15 +28,26 @@ def compiled(pattern: str) -> re.Pattern[str]:
         elif text[at] == "?":
             out.append("[^/]")
             at += 1
-        elif text[at] == "[" and (close := text.find("]", at + 2)) > 0:
+        elif (
+            text[at] == "[" and (close := text.find("]", at + 2 + (text[at + 1 : at + 2] in ("!", "^")))) > 0
+        ):
             inner = text[at + 1 : close].replace("\\", r"\\").replace("[", r"\[")
             inner = "^/" + inner[1:] if inner[0] in "!^" else inner
-            out.append(f"[{inner}]")
+            out.append(_class(inner))
             at = close + 1
         else:
             out.append(re.escape(text[at]))
             at += 1
     return re.compile("".join(out), re.DOTALL)
+
+
+def _class(inner: str) -> str:
+    """A class of letters; one with a range from high to low holds none, as in the shell."""
+    try:
+        re.compile(f"[{inner}]")
+    except re.error:
+        return "(?!)"
+    return f"[{inner}]"
 
 
 def matches(path: str, patterns: Sequence[str]) -> bool:

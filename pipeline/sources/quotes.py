@@ -56,11 +56,11 @@ def breaks_of(block: bytes, final: bool) -> Int64s:
     array = np.frombuffer(block, np.uint8)
     feeds = array == LF
     if b"\r" in block:
-        lone = array == CR
-        lone[:-1] &= ~feeds[1:]
-        if not final:
-            lone[-1] = False
-        feeds |= lone
+        returns = array == CR
+        lone = returns[:-1] > feeds[1:]  # a CR without a LF behind it
+        if lone.any():
+            feeds[:-1] |= lone
+        feeds[-1] |= returns[-1] and final
     return np.flatnonzero(feeds) + 1
 
 

@@ -24,7 +24,9 @@ def test_a_good_template_shows_its_verdicts_and_a_sample() -> None:
 
 def test_a_failed_probe_is_the_error_of_a_run(tmp_path: Path) -> None:
     path = tmp_path / "zephyr.jinja"
-    path.write_text("{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + eos_token }}{% endfor %}", "utf-8")
+    path.write_text(
+        "{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + eos_token }}{% endfor %}", "utf-8"
+    )
     result = CliRunner().invoke(app, ["check", "--tokenizer", str(TINY), "--template", str(path)])
     assert isinstance(result.exception, TokenizerError)
     assert "Zephyr" in result.exception.found
@@ -40,7 +42,14 @@ def test_a_date_can_be_pinned(tmp_path: Path, date: str | None, passes: bool) ->
         "{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>{% endif %}",
         "utf-8",
     )
-    arguments = ["check", "--tokenizer", str(TINY), "--template", str(path), *(["--date", date] if date else [])]
+    arguments = [
+        "check",
+        "--tokenizer",
+        str(TINY),
+        "--template",
+        str(path),
+        *(["--date", date] if date else []),
+    ]
     result = CliRunner().invoke(app, arguments)
     assert (result.exception is None) == passes
     assert ("26 Jul 2024" in result.output) == passes

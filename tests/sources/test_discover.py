@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.schema.model import Schema
@@ -70,9 +70,12 @@ def test_patterns_match_paths(pattern: str, yes: list[str], no: list[str]) -> No
     assert [path for path in yes + no if matches(path, [pattern])] == yes
 
 
+@settings(max_examples=500)
 @given(st.text("ab.*?[]!^-", max_size=8), st.text("ab.[]!^-", max_size=6))
 @example("[]", "[]")
 @example("[a-]", "-")
+@example("[?-.]", "-")
+@example("[!]", "[!]")
 def test_within_one_folder_patterns_mean_what_the_shell_s_do(pattern: str, name: str) -> None:
     if "**" in pattern or "^" in pattern or "[[" in pattern or "[]" in pattern or "--" in pattern:
         return

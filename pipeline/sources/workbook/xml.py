@@ -66,7 +66,10 @@ def feed(part: str, made: expat.XMLParserType, chunks: Iterable[bytes], *, final
     except expat.ExpatError as error:
         what = f"{part}: line {error.lineno}: {expat.errors.messages[error.code]}"
         raise TaskFault("file_unreadable", what, "well-formed XML") from None
-    except (LookupError, ValueError):  # of the codec: an encoding that is unknown, or of several bytes a letter
+    except (
+        LookupError,
+        ValueError,
+    ):  # of the codec: an encoding that is unknown, or of several bytes a letter
         raise TaskFault("file_unreadable", f"{part}: an unknown encoding", "UTF-8") from None
     except Refused as error:
         raise TaskFault("file_unreadable", f"{part}: {error}", "plain XML") from None
