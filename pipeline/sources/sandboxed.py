@@ -62,7 +62,7 @@ def _served(task: Task, order: Mapping[str, Any], bare: int, output: int) -> boo
         _limit(order["seconds"], bare + order["memory_mb"] * 2**20)
         for answer in task(order["request"]):
             _send(output, answer)
-        _send(output, {"done": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024})
+        _send(output, {"done": _peak_mb()})
         return True
     except TaskFault as fault:
         _fault(output, fault.reason, fault.found, fault.expected)
@@ -131,3 +131,12 @@ def _die_with(parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it is gone already
         os._exit(0)
+
+
+def _peak_mb() -> int:
+    """Most memory this process has held. ``ru_maxrss`` is of no use here: it begins at that of the parent."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) // 1024
+    except (OSError, IndexError, ValueError):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

@@ -72,6 +72,17 @@ def test_a_child_that_died_while_idle_is_replaced() -> None:
     assert frames("echo")[-1]["pid"] != pid
 
 
+def test_a_child_of_a_large_parent_serves_the_next_task_too() -> None:
+    """What the system counts as a child's peak memory begins at its parent's."""
+    code = (
+        "ballast = b'x' * 600_000_000\n"
+        "from tests.sources.test_sandbox import frames\n"
+        "print(frames('echo')[-1]['pid'] == frames('echo')[-1]['pid'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
+
+
 def test_two_tasks_at_once_have_two_children() -> None:
     one = run("tests.sources.jobs:echo", {}, ROOMY, "a")
     other = run("tests.sources.jobs:echo", {}, ROOMY, "b")
