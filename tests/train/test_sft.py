@@ -1,4 +1,4 @@
-"""The gate inside TRL's SFTTrainer, where TRL is installed."""
+"""The gate inside TRL's SFTTrainer, where TRL and torch are installed."""
 
 from __future__ import annotations
 
