@@ -117,9 +117,18 @@ def _through(
     samples, found = line.certify(without(samples, found))
     findings.extend(found)
     samples = with_notes(without(samples, found), findings)
+    _none_lost(good, samples, findings)
     samples = with_content(samples, [field.name for field in line.context.columns])
     _, bad = split(batch, findings)
     return batch, bad, samples, findings
+
+
+def _none_lost(good: Batch, samples: Samples, findings: Findings) -> None:
+    """A good record gives a sample, or a finding says why not: anything else would lose it without a word."""
+    kept = np.isin(good.ids, samples.ids) | np.isin(good.ids, findings.rejected())
+    if not kept.all():
+        rows = good.rows[~kept][:5].tolist()
+        raise LostRecord(f"{good.source}: rows {rows} gave neither a sample nor a finding")
 
 
 def _repeated(batch: Batch, findings: Findings, task: Task) -> None:
@@ -128,6 +137,10 @@ def _repeated(batch: Batch, findings: Findings, task: Task) -> None:
         findings.add(
             Reason.of(repeat.reason), Policy.QUARANTINE, "", batch.ids[batch.rows == repeat.row], found=repeat.first
         )  # fmt: skip
+
+
+class LostRecord(RuntimeError):
+    """An error of this program: the accounts would not be whole."""
 
 
 class _Accounts:

@@ -238,6 +238,32 @@ model: {{family: layoutlmv3}}
     assert {value for row in rows_of(tmp_path / "clean", "pages.pages") for value in row["pixels"]} == {0}
 
 
+CHATS = """\
+version: 1
+name: chats
+kind: chat
+files: ["*.csv", "*.jsonl"]
+chat:
+  source: {format: messages}
+  max_tokens: 64
+quarantine: {max_rate: 1.0}
+"""
+
+
+def test_a_cell_or_a_field_that_says_null_is_no_conversation_and_is_not_lost(
+    tmp_path: Path, samples: Path
+) -> None:
+    (tmp_path / "raw").mkdir()
+    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    with (tmp_path / "raw" / "a.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["messages"], [json.dumps(turns)], ["null"], [" null "]])
+    lines = [{"messages": turns}, {"messages": None}, {}]
+    (tmp_path / "raw" / "b.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    totals = sanitize(tmp_path, CHATS + f"tokenizer: {{path: {samples / 'tokenizers/tiny-llama3'}}}\n").totals
+    assert (totals["rows_read"], totals["certified"], totals["quarantined"]) == (6, 2, 4)
+    assert totals["reasons"] == {"conversation_empty": 4}
+
+
 def test_every_number_of_workers_gives_the_same_root(tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
     for name in "dcba":

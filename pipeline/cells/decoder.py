@@ -19,7 +19,7 @@ from msgspec import UNSET
 from pipeline.batch import Int64s, Mask
 from pipeline.cells import counting, exact
 from pipeline.cells.columns import as_column
-from pipeline.cells.convert import Converter
+from pipeline.cells.convert import MISSING, Converter
 from pipeline.cells.hits import Hits
 from pipeline.cells.reads import Reading
 from pipeline.cells.shape import Shape, shapes
@@ -126,7 +126,7 @@ class Decoder:
         """Read one text exactly, with all that is wrong with it."""
         hits, record = converter.hits, converter.record
         name = self.readings[0].field.name if self.cell else ""
-        tree: Any = None
+        tree: Any = MISSING  # not None: that is what the text null means
         try:
             tree = exact.parse(text.strip(b" \t\r\n"), self.depth)
         except exact.NotJson as fault:
@@ -136,7 +136,7 @@ class Decoder:
             if not self.cell:
                 self._record(tree, hits, record)
         for i, reading in enumerate(self.readings):
-            lost = tree is None or not (self.cell or isinstance(tree, exact.Object))
+            lost = tree is MISSING or not (self.cell or isinstance(tree, exact.Object))
             values[i][place] = None if lost else converter.field(reading, tree)
 
     def _record(self, tree: Any, hits: Hits, record: int) -> None:

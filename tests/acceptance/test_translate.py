@@ -195,8 +195,13 @@ def test_drop_words_windows_and_shards(tmp_path: Path) -> None:
         ({"messages": [{"role": "user", "content": "x"}]}, {}, {"format": "messages", "column": "messages"}),
         (
             {"conversations": [{"from": "human", "value": "x"}]},
-            {"source_column": "conversations", "aliases": {"human": "user"}},
+            {"source_column": "conversations"},
             {"format": "sharegpt", "column": "conversations"},
+        ),
+        (
+            {"conversations": [{"from": "human", "value": "x"}]},
+            {"source_column": "conversations", "aliases": {"human": "user"}},
+            {"format": "messages", "column": "conversations"},
         ),
         (
             {"instruction": "x", "input": "", "output": "y"},

@@ -121,7 +121,9 @@ def _messages(column: str, assumed: dict[str, Any], sample: Sample) -> dict[str,
     turns = [turn for value in sample.values(column) if isinstance(cell(value), list) for turn in cell(value)]
     keys = {key for turn in turns if isinstance(turn, dict) for key in turn}
     tools = _tools_in_scope(assumed)
-    form = "openai" if tools else "sharegpt" if "from" in keys else "messages"
+    # Declared aliases are the whole list: ShareGPT's own would be accepted beside them.
+    own = "from" in keys and "aliases" not in assumed
+    form = "openai" if tools else "sharegpt" if own else "messages"
     source: dict[str, Any] = {"format": form, "column": column}
     if tools and (definitions := sample.first(("tools", "functions"))):
         source["tools"] = definitions
