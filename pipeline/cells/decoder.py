@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from pipeline.batch import Int64s, Mask
 from pipeline.cells import counting, exact
@@ -95,6 +95,9 @@ class Decoder:
                 found = fetch(rows)
                 if reading.leaf.kind is Kind.NUMBER and reading.element is None:
                     doubtful[~lost] |= _large(found, reading)
+                if reading.leaf.kind is Kind.JSON and reading.element is None and reading.field.required:
+                    # The typed decoder keeps any value as it stands, and null is none.
+                    doubtful[~lost] |= np.array([_is_null(value) for value in found], bool)
                 values[place[id(reading)]] = _spread(found, lost)
         for i in np.flatnonzero(doubtful).tolist():
             converter.record = int(ids[i])
@@ -222,6 +225,10 @@ def _long_numbers(data: bytes, offsets: Int64s) -> Mask:
     hits = np.flatnonzero(run)
     bad[np.searchsorted(offsets, hits, "right") - 1] = True
     return bad
+
+
+def _is_null(value: Any) -> bool:
+    return isinstance(value, Raw) and bytes(value) == b"null"
 
 
 def _large(values: list[Any], reading: Reading) -> Mask:

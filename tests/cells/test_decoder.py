@@ -365,3 +365,25 @@ def test_columns_of_the_same_type_whatever_the_rows_hold() -> None:
     ):
         decoded = decode(lines)[0]
         assert len(decoded) == len(lines)
+
+
+def test_a_null_is_no_value_of_a_required_json_field() -> None:
+    fields = (
+        Field("meta", "meta", FieldType(Kind.JSON)),
+        Field("more", "more", FieldType(Kind.JSON), required=False),
+    )
+    lines = [
+        b'{"meta":null,"more":1}',
+        b'{"meta": null }',
+        b'{"more":null}',
+        b'{"meta":"null","more":null}',
+        b'{"meta":[null]}',
+    ]
+    values, found = decode(lines, fields)
+    assert found == [
+        (0, "value_missing", "meta", "$.meta"),
+        (1, "value_missing", "meta", "$.meta"),
+        (2, "value_missing", "meta", "$.meta"),
+    ]
+    assert [row["meta"] for row in values] == [None, None, None, '"null"', "[null]"]
+    assert values[3]["more"] is None
