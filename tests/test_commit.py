@@ -384,18 +384,3 @@ def test_a_stop_during_the_commit_takes_effect_after_it(
     finally:
         signal.signal(number, held)
     assert verify(tmp_path / "clean", strict=True).ok
-
-
-def test_a_folder_removed_while_it_is_waited_for_is_busy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "clean").mkdir()
-
-    def flock(*_: object) -> None:
-        (tmp_path / "clean").rmdir()
-
-    monkeypatch.setattr("pipeline.shards.lock.fcntl.flock", flock)
-    with pytest.raises(BusyError), FolderLock(tmp_path / "clean"):
-        pass
-    with pytest.raises(BusyError), FolderLock(tmp_path / "clean"):
-        pass
