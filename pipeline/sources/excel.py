@@ -162,7 +162,8 @@ def _batch(frame: memoryview, partition: Partition, count: int) -> tuple[Batch, 
     with pa.ipc.open_stream(pa.py_buffer(frame)) as stream:
         table = stream.read_next_batch()
     marks: list[list[Any]] = json.loads(table.schema.metadata[b"marks"])
-    rows: Int64s = table.column(0).to_numpy().astype(np.int64)
+    # Not by to_numpy(), which imports pandas where it is installed.
+    rows: Int64s = np.from_dlpack(table.column(0)).copy()
     names = partition.header or tuple(map(str, range(1, table.num_columns)))
     cells = pl.from_arrow(pa.record_batch(table.columns[1:], names=list(names)))
     assert isinstance(cells, pl.DataFrame)  # noqa: S101

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -136,3 +138,16 @@ def test_a_declared_sheet_that_is_missing_is_a_fault(tmp_path: Path, sheets: obj
 
 def test_a_header_without_rows_gives_no_record(tmp_path: Path) -> None:
     assert one(tmp_path).rows == []
+
+
+def test_reading_imports_no_pandas(tmp_path: Path) -> None:
+    """It would cost more than reading a small workbook."""
+    path = write(tmp_path / "b.xlsx", Tab("data", table(HEAD, ("a", "x"))))
+    code = (
+        "import sys; from pathlib import Path; from tests.sources.sheets import read\n"
+        "before = 'pandas' in sys.modules\n"
+        f"read(Path({str(path)!r}), 'id', 'text')\n"
+        "print(before, 'pandas' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.split() == ["False", "False"]
