@@ -2,9 +2,11 @@
 
 After each kill the output folder must verify, or be refused in a way that a rerun repairs. Whenever it was refused,
 and every ``--compare`` rounds, the run is repeated to its end and the folder compared, byte for byte, with a run from
-scratch into another folder. Any other outcome is a violation; the exit code is then 1.
+scratch into another folder, always by the local engine. Any other outcome is a violation; the exit code is then 1.
 
-Killed are, in turns: the driver alone (its workers must end themselves), one worker, the whole process group.
+Killed are, in turns: the driver alone (its workers must end themselves), one worker, driver and workers together.
+With ``--engine ray`` the workers are those of a local cluster that serves many runs; now and then its raylet or the
+whole cluster is killed, and started anew. A run that loses one Ray worker must come to its end all the same.
 """
 
 from __future__ import annotations
@@ -14,32 +16,25 @@ import json
 import os
 import random
 import shutil
-import signal
 import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.changing import SCHEMA, SHARDS, RawFolder
+from benchmarks.cluster import CPUS, Cluster
+from benchmarks.victims import kill, kill_session, session
 from benchmarks.zygote import Run, Zygote
-from pipeline.certificate.verify import Verdict, verify
+from pipeline.certificate.failure import Verdict
+from pipeline.certificate.verify import verify
 
-SCHEMA = """\
-version: 1
-name: notes
-kind: table
-files: ["**/*.jsonl", "**/*.csv"]
-columns:
-  key: {type: text}
-  text: {type: text}
-  stars: {type: integer, min: 1, max: 5}
-table: {text: null, label: stars}
-quarantine: {max_rate: 0.9}
-output: {shard_rows: 100, batch_rows: 25}
-"""
 REPAIRABLE = {"folder_missing", "certificate_missing", "pointer_torn", "foreign_shard"}
 """What a kill may leave: no certificate yet, pointers ahead of it, shards that nobody names yet."""
+PATIENCE = 60
+"""Seconds in which a run that lost one Ray worker must end."""
 
 
 @dataclass
@@ -49,7 +44,8 @@ class Tally:
     kills: Counter[str] = field(default_factory=Counter)
     moments: Counter[str] = field(default_factory=Counter)
     after: Counter[str] = field(default_factory=Counter)
-    ended: int = 0
+    endings: Counter[str] = field(default_factory=Counter)
+    rounds: int = 0
     repaired: int = 0
     compared: int = 0
     violations: list[str] = field(default_factory=list)
@@ -58,126 +54,143 @@ class Tally:
 class Rounds:
     """The folders of one test, and a round on them."""
 
-    def __init__(self, place: Path, zygote: Zygote, options: argparse.Namespace, tally: Tally) -> None:
-        self.random = random.Random(options.seed)
-        self.zygote, self.engine, self.tally = zygote, options.engine, tally
-        self.raw, self.clean, self.scratch = (place / name for name in ("raw", "clean", "scratch"))
+    def __init__(self, place: Path, zygote: Zygote, cluster: Cluster | None, seed: int, tally: Tally) -> None:
+        self.random = random.Random(seed)
+        self.zygote, self.cluster, self.tally = zygote, cluster, tally
+        self.clean, self.scratch = place / "clean", place / "scratch"
+        self.raw = RawFolder(place / "raw", self.random)
         self.schema = place / "notes.yaml"
         self.schema.write_text(SCHEMA)
-        self.raw.mkdir()
-        for number in range(6):
-            self._write(f"{number}.jsonl")
-        self.seconds = {}
+        self.seconds: dict[int, float] = {}
         for workers in self._workers():
-            shutil.rmtree(self.scratch, ignore_errors=True)
-            started = time.monotonic()
-            self.finish(self.scratch, workers)
-            self.seconds[workers] = time.monotonic() - started
+            self._finish(self.clean, workers)
+            self.raw.change()
+        self._finish(self.scratch, local=True)
 
-    def round(self, number: int, compare: bool) -> None:
+    def round(self, compare: bool) -> None:
         """Change the inputs, run, kill, judge; then perhaps repair and compare."""
-        self._change()
-        whom = self.random.choice(("driver", "worker", "group"))
+        self.tally.rounds += 1
+        changed = self.raw.change()
         # Workers cost a second of imports each: fewer runs have some.
-        workers = self.random.choice(self._workers()) if self.random.random() < 0.3 else min(self._workers())
-        run = self._start(self.clean, workers)
-        moment = self.random.choice(("any time", "at work", "commit", "commit"))
-        self._wait(run, moment, workers)
-        ended = self._kill(run, whom, workers)
-        self.tally.ended += ended
-        self.tally.kills["none: the run had ended" if ended else f"{whom}, {workers} workers"] += 1
-        self.tally.moments[moment] += not ended
+        few = self.cluster is None and self.random.random() < 0.7
+        workers = min(self._workers()) if few else self.random.choice(self._workers())
+        whom = self._victim(workers)
+        run, started = self._start(self.clean, workers), time.monotonic()
+        moment = self.random.choice(("any time", "at work", "commit", "commit")) if changed else "any time"
+        self._wait(run, moment, workers, changed * SHARDS)
+        if self.zygote.ended(run) is not None:
+            self._learn(workers, time.monotonic() - started)
+            self.tally.kills["none: the run had ended"] += 1
+        else:
+            self.tally.moments[moment] += 1
+            self.tally.kills[f"{whom}, {workers} workers"] += 1
+            self._kill(run, whom, workers)
         verdict = verify(self.clean)
         codes = {failure.code.value for failure in verdict.failures}
         self.tally.after[", ".join(sorted(codes)) or "verifies"] += 1
         if codes - REPAIRABLE:
-            self._violation(number, f"after a kill: {_words(verdict)}")
+            self._violation(f"after a kill of {whom}: {_words(verdict)}")
+        if self.cluster is not None and self.cluster.raylet is None:
+            self.cluster.kill()
+            self.cluster.start()
         if not verdict.ok or compare:
-            self._repair(number, was_refused=not verdict.ok)
+            self._repair(was_refused=not verdict.ok)
 
-    def _repair(self, number: int, *, was_refused: bool) -> None:
-        self.finish(self.clean)
+    @property
+    def kills(self) -> int:
+        """Runs that were killed, or lost a worker, before their end."""
+        return sum(count for name, count in self.tally.kills.items() if not name.startswith("none"))
+
+    def _repair(self, *, was_refused: bool) -> None:
+        self._finish(self.clean, max(self._workers()), local=self.random.random() < 0.5)
         verdict = verify(self.clean, strict=True)
         if not verdict.ok:
-            self._violation(number, f"after the rerun: {_words(verdict)}")
+            self._violation(f"after the rerun: {_words(verdict)}")
         self.tally.repaired += was_refused
         shutil.rmtree(self.scratch)
-        self.finish(self.scratch)
+        self._finish(self.scratch, local=True)
         self.tally.compared += 1
         if _tree(self.clean) != _tree(self.scratch):
-            self._violation(number, "the repaired folder is not that of a run from scratch")
+            self._violation("the repaired folder is not that of a run from scratch")
 
-    def finish(self, clean: Path, workers: int = 1) -> None:
+    def _finish(self, clean: Path, workers: int = 1, *, local: bool = False) -> None:
         """Run to the end; another run that still holds the folder is waited for."""
+        workers = 1 if local else workers
         for _ in range(100):
-            code = self.zygote.wait(self._start(clean, workers))
+            started = time.monotonic()
+            code = self.zygote.wait(self._start(clean, workers, local=local))
             if code == 0:
+                if not local:
+                    self._learn(workers, time.monotonic() - started)
                 return
             if code != 75:
                 raise RuntimeError(f"a run ended with {code}")
             time.sleep(0.1)
         raise RuntimeError("the folder stays busy")
 
+    def _learn(self, workers: int, seconds: float) -> None:
+        """How long a run takes, of late."""
+        self.seconds[workers] = 0.7 * self.seconds.get(workers, seconds) + 0.3 * seconds
+
     def _workers(self) -> list[int]:
-        return [1, 2, 3] if self.engine == "local" else [2]
+        return [1, 2, 3] if self.cluster is None else [CPUS]
 
-    def _start(self, clean: Path, workers: int) -> Run:
-        folders = ["run", str(self.raw), str(clean), "--schema", str(self.schema)]
-        return self.zygote.start([*folders, "--workers", str(workers), "--engine", self.engine])
+    def _victim(self, workers: int) -> str:
+        if self.cluster is not None:
+            return self.random.choice(("driver", "worker", "group") * 6 + ("raylet", "cluster"))
+        return self.random.choice(("driver", "worker", "group") if workers > 1 else ("driver", "group"))
 
-    def _wait(self, run: Run, moment: str, workers: int) -> None:
+    def _start(self, clean: Path, workers: int, *, local: bool = False) -> Run:
+        engine = "local" if local or self.cluster is None else "ray"
+        folders = ["run", str(self.raw.path), str(clean), "--schema", str(self.schema)]
+        return self.zygote.start([*folders, "--workers", str(workers), "--engine", engine])
+
+    def _wait(self, run: Run, moment: str, workers: int, shards: int) -> None:
         """Until a random time; or until shards appear in staging; or until they begin to move from there."""
         if moment == "any time":
             time.sleep(self.seconds[workers] * self.random.uniform(0, 1))
             return
-        most, wanted = 0, self.random.randrange(1, 12)
+        most, wanted = 0, self.random.randint(1, shards)
         while self.zygote.ended(run) is None:
             count = sum(_shards(names) for _, _, names in os.walk(self.clean / ".staging"))
             if (moment == "at work" and count >= wanted) or (moment == "commit" and count < most):
                 break
             most = max(most, count)
             time.sleep(0.001)
-        time.sleep(self.random.uniform(0, 0.03))
+        time.sleep(0.03 * self.random.random() ** 2)
 
-    def _kill(self, run: Run, whom: str, workers: int) -> bool:
-        """Kill a run in one of the ways; whether it had ended before."""
-        if self.zygote.ended(run) is not None:
-            return True
-        below = _children(run.pid)
-        if whom == "worker" and below:
-            _kill_one(self.random.choice(below))
-            deadline = time.monotonic() + self.random.uniform(0, self.seconds[workers])
-            while self.zygote.ended(run) is None and time.monotonic() < deadline:
-                time.sleep(0.01)
+    def _kill(self, run: Run, whom: str, workers: int) -> None:
+        """Kill what a round is about, later on the driver where it lives, and see that nothing lives on."""
+        others = sorted(session(run.pid)) if self.cluster is None else self.cluster.workers()
+        if whom == "worker" and others:
+            kill(self.random.choice(others))
+            # A run on Ray starts the task again; a local one ends itself.
+            goes_on = self.cluster is not None and self.random.random() < 0.5
+            code = self._see(run, PATIENCE if goes_on else self.random.uniform(0, self.seconds[workers]))
+            self.tally.endings[f"a worker lost: {'killed later' if code is None else f'exit {code}'}"] += 1
+            if goes_on and code != 0:
+                self._violation(f"a run that lost one worker ended with {code}")
+        if self.cluster is not None and whom in ("raylet", "cluster"):
+            self.cluster.kill() if whom == "cluster" else self.cluster.kill_raylet()
+            code = self._see(run, self.random.uniform(0, 10))
+            self.tally.endings[f"the {whom} lost: {'killed later' if code is None else f'exit {code}'}"] += 1
         if whom == "group":
-            os.killpg(run.pid, signal.SIGKILL)
-        _kill_one(run.pid)
+            for one in (run.pid, *others):
+                kill(one)
+        kill(run.pid)
         self.zygote.wait(run)
-        return False
+        if whom == "group":
+            kill_session(run.pid)
 
-    def _change(self) -> None:
-        """Edit, add, remove or rename a file, or bring an earlier content back."""
-        files = sorted(path.name for path in self.raw.iterdir())
-        action = self.random.choice(("edit", "edit", "add", "remove", "rename", "nothing"))
-        if action == "edit":
-            self._write(self.random.choice(files))
-        elif action == "add" and len(files) < 12:
-            self._write(f"{self.random.randrange(100)}.jsonl")
-        elif action == "remove" and len(files) > 3:
-            (self.raw / self.random.choice(files)).unlink()
-        elif action == "rename":
-            (self.raw / self.random.choice(files)).rename(self.raw / f"{self.random.randrange(100)}.jsonl")
+    def _see(self, run: Run, seconds: float) -> int | None:
+        """Exit code of a run, when it ends by itself within that time."""
+        deadline = time.monotonic() + seconds
+        while (code := self.zygote.ended(run)) is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return code
 
-    def _write(self, name: str) -> None:
-        seed = self.random.randrange(5)
-        rows = [
-            {"key": f"{seed}-{row}", "text": f"text {seed} {row} of {name}" * 3, "stars": (row + seed) % 6}
-            for row in range(300)
-        ]
-        (self.raw / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    def _violation(self, number: int, words: str) -> None:
-        self.tally.violations.append(f"round {number}: {words}")
+    def _violation(self, words: str) -> None:
+        self.tally.violations.append(f"round {self.tally.rounds}: {words}")
         print(self.tally.violations[-1], file=sys.stderr, flush=True)
 
 
@@ -196,26 +209,6 @@ def _tree(folder: Path) -> dict[str, bytes]:
     return {str(name): path.read_bytes() for name, path in relative if not name.parts[0].startswith(".")}
 
 
-def _children(pid: int) -> list[int]:
-    """Processes of the session that a run leads, itself left out."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            facts = stat.read_text().rpartition(") ")[2].split()
-        except OSError:
-            continue
-        if int(facts[3]) == pid and int(stat.parent.name) != pid:
-            found.append(int(stat.parent.name))
-    return found
-
-
-def _kill_one(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-
-
 def main() -> None:
     """Kill, judge, and print the tally as JSON."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kill_test", description=__doc__)
@@ -227,22 +220,27 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="write the tally here")
     options = parser.parse_args()
-    tally = Tally()
-    with tempfile.TemporaryDirectory() as name, Zygote() as zygote:
-        rounds = Rounds(Path(name), zygote, options, tally)
-        number = 0
-        while tally.kills.total() - tally.ended < options.kills and len(tally.violations) < 10:
-            number += 1
-            rounds.round(number, compare=number % options.compare == 0)
-            if number % 50 == 0:
-                print(
-                    f"{number} rounds, {dict(tally.kills)}, {dict(tally.after)}", file=sys.stderr, flush=True
-                )
+    tally, started = Tally(), time.monotonic()
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kill-")))
+        cluster = stack.enter_context(Cluster(place / "ray")) if options.engine == "ray" else None
+        zygote = stack.enter_context(Zygote(cluster.environment if cluster else {}))
+        rounds = Rounds(place, zygote, cluster, options.seed, tally)
+        while rounds.kills < options.kills and len(tally.violations) < 10:
+            rounds.round(compare=tally.rounds % options.compare == 0)
+            if tally.rounds % 50 == 0:
+                _tell(rounds, time.monotonic() - started)
+        kills = rounds.kills
     result = {
-        "kills": tally.kills.total() - tally.ended,
+        "engine": options.engine,
+        "seconds": round(time.monotonic() - started),
+        "rounds": tally.rounds,
+        "kills": kills,
         "killed": dict(tally.kills),
         "moments": dict(tally.moments),
+        "endings": dict(tally.endings),
         "after": dict(tally.after),
+        "cluster_starts": cluster.starts if cluster else 0,
         "repaired": tally.repaired,
         "compared_with_scratch": tally.compared,
         "violations": tally.violations,
@@ -251,6 +249,14 @@ def main() -> None:
     if options.json:
         options.json.write_text(json.dumps(result, indent=2) + "\n")
     sys.exit(bool(tally.violations))
+
+
+def _tell(rounds: Rounds, seconds: float) -> None:
+    tally = rounds.tally
+    words = (
+        f"{seconds:.0f} s, {tally.rounds} rounds, {rounds.kills} kills, {len(tally.violations)} violations"
+    )
+    print(f"{words}; {dict(tally.kills)}, {dict(tally.after)}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

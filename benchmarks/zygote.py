@@ -6,6 +6,7 @@ child goes through the same ``main`` as ``python -m pipeline``, in a session of 
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -14,6 +15,24 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from benchmarks.measure import ROOT
+
+_IMPORTED = (
+    "pandera.polars",
+    "pyarrow.compute",
+    "pipeline.cli.main",
+    "pipeline.engine.local",
+    "pipeline.report.html",
+    "pipeline.report.log",
+    "pipeline.report.record",
+    "pipeline.report.several",
+    "pipeline.run",
+    "pipeline.sources.jsonl",
+    "pipeline.sources.ranges",
+    "pipeline.stages.chat.budget",
+    "pipeline.stages.table.stage",
+    "pipeline.stores.session",
+)
+"""What a run imports in its course. None of it starts a thread, which a fork would lose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +43,20 @@ class Run:
 
 
 class Zygote:
-    """Starts runs and waits for them."""
+    """Starts runs and waits for them.
+
+    Args:
+        environment: what the runs find in theirs, beside what is there.
+    """
+
+    def __init__(self, environment: dict[str, str] | None = None) -> None:
+        self._environment = environment or {}
 
     def __enter__(self) -> Zygote:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.zygote"],
             cwd=ROOT,
+            env={**os.environ, **self._environment},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -63,15 +90,10 @@ class Zygote:
 
 
 def _serve() -> None:
-    import pyarrow.compute  # noqa: F401
-
-    import pipeline.cli.main
-    import pipeline.engine.local
-    import pipeline.report.html
-    import pipeline.report.log
-    import pipeline.run
-    import pipeline.sources.jsonl
-    import pipeline.stages.table.stage  # noqa: F401
+    for name in _IMPORTED:
+        importlib.import_module(name)
+    if "RAY_ADDRESS" in os.environ:
+        importlib.import_module("ray")
 
     ended: dict[int, int] = {}
     for line in sys.stdin:

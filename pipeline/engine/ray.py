@@ -41,6 +41,8 @@ def run_all(
         BusyError: the cluster cannot be reached, or a task's worker died more than ``RETRIES`` times.
     """
     ray = _ray()
+    if not tasks:  # no cluster is started for nothing
+        return []
     results: list[Any] = [None] * len(tasks)
     with _cluster(ray, workers):
         remote = ray.remote(num_cpus=1, max_retries=RETRIES)(_call)

@@ -62,3 +62,8 @@ def test_a_cluster_that_is_not_there_is_said_to_be_so(monkeypatch: pytest.Monkey
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     with pytest.raises(BusyError, match="cannot be reached"):
         run_all(JOBS[:1], work.process, 1)
+
+
+def test_no_tasks_need_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    assert run_all([], work.process, 1) == []
