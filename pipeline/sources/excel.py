@@ -163,7 +163,7 @@ def _batch(frame: memoryview, partition: Partition, count: int) -> tuple[Batch, 
         table = stream.read_next_batch()
     marks: list[list[Any]] = json.loads(table.schema.metadata[b"marks"])
     # Not by to_numpy(), which imports pandas where it is installed.
-    rows: Int64s = np.from_dlpack(table.column(0)).copy()
+    rows: Int64s = np.array(np.from_dlpack(table.column(0)), np.int64)
     names = partition.header or tuple(map(str, range(1, table.num_columns)))
     cells = pl.from_arrow(pa.record_batch(table.columns[1:], names=list(names)))
     assert isinstance(cells, pl.DataFrame)  # noqa: S101

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.sources.workbook.shared import FIRST_CHUNK
 from tests.sources.handmade import Tab, number, row, table, text, write
 from tests.sources.sheets import HEAD, fault, one, read
 
@@ -138,6 +139,20 @@ def test_a_declared_sheet_that_is_missing_is_a_fault(tmp_path: Path, sheets: obj
 
 def test_a_header_without_rows_gives_no_record(tmp_path: Path) -> None:
     assert one(tmp_path).rows == []
+
+
+def test_rows_of_an_extension_are_no_rows_of_the_sheet(tmp_path: Path) -> None:
+    after = '<extLst><ext><row r="9"><c r="A9"><v>1</v></c></row></ext></extLst>'
+    rows = table(HEAD, ("a", "x"))
+    book = read(write(tmp_path / "b.xlsx", Tab("data", rows, after=after)), *HEAD)
+    assert book.rows == [(2, {"id": "a", "text": "x"})]
+
+
+def test_a_long_part_before_the_rows_hides_none(tmp_path: Path) -> None:
+    """The rows then begin in a later chunk than the first."""
+    space = " " * (FIRST_CHUNK + 1000)
+    path = write(tmp_path / "b.xlsx", Tab("data", table(HEAD, ("a", "x")), dimension=f'A1"{space}x="'))
+    assert read(path, *HEAD).rows == [(2, {"id": "a", "text": "x"})]
 
 
 def test_reading_imports_no_pandas(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ stored value, one bad cell without losing the file, and memory that does not gro
     container   which format the bytes are
     package     parts, relationships and sheets of a zipped workbook
     tokens      XML tags of a chunk as arrays
-    rows        cells of a chunk of rows: the fast way; exact: any XML that is well formed
+    tight       cells of a chunk of rows without gaps, the fastest way; rows: with gaps; exact: any well-formed XML
+    heads       opening tags of rows and cells; content: what stands inside of cells
     shared      the table of shared texts
     styles      which number formats are dates
     texts       stored values → the text that a reader of the sheet sees

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pipeline.sources.sandboxed import TaskFault
 from pipeline.sources.workbook.cells import Cells, Stored
-from pipeline.sources.workbook.rows import MOST_COLUMNS, MOST_ROWS
+from pipeline.sources.workbook.heads import MOST_COLUMNS, MOST_ROWS
 from pipeline.sources.workbook.xml import Attributes, attribute, feed, local, parser
 
 ROWS = 10_000

@@ -23,12 +23,6 @@ _CODES[ord("t"), list(b" >/")] = _TEXT
 _CODES[ord("s"), ord("i")] = _ITEM
 _CODES[ord("r"), :] = _RUN
 _CODES[list(b"!?"), :] = _OTHER
-_TEXT, _ITEM, _RUN, _OTHER = range(1, 5)
-_CODES = np.zeros((256, 256), np.uint8)
-_CODES[ord("t"), list(b" >/")] = _TEXT
-_CODES[ord("s"), ord("i")] = _ITEM
-_CODES[ord("r"), :] = _RUN
-_CODES[list(b"!?"), :] = _OTHER
 _OPEN = re.compile(rb"<(?:\w+:)?sst\b[^>]*?(/?)>")
 _UTF8 = re.compile(rb"<\?xml[^>]*encoding\s*=\s*[\"'](?!utf-?8[\"'])", re.IGNORECASE)
 FIRST_CHUNK = 2**18
@@ -138,7 +132,7 @@ def _items(data: bytes) -> pa.StringArray:
     if len(filled) and (filled[-1] + 1 == len(found.first) or (found.first[filled + 1] != ord("/")).any()):
         raise Unusual("an element inside a text")
     ends = found.starts[np.minimum(filled + 1, len(found.starts) - 1)]
-    texts = text_of(found, slices(found, found.ends[filled] + 1, ends))
+    texts = text_of(data, slices(data, found.ends[filled] + 1, ends))
     if len(filled) == len(items) and (filled > items).all() and (filled[:-1] < items[1:]).all():
         return texts
     owners = np.searchsorted(items, filled) - 1

@@ -85,20 +85,20 @@ def number_at(buffer: Bytes, places: Int64s, most: int) -> tuple[Int64s, Int64s]
     return values, at
 
 
-def slices(tags_: Tags, starts: Int64s, ends: Int64s) -> pa.BinaryArray:
+def slices(data: bytes, starts: Int64s, ends: Int64s) -> pa.BinaryArray:
     """The bytes between places of the chunk, in the order of the chunk, without a copy of each."""
     if not len(starts):
         return pa.array([], pa.binary())
     edges = np.empty(2 * len(starts), np.int32)
     edges[0::2], edges[1::2] = starts, ends
     both = pa.BinaryArray.from_buffers(
-        pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), pa.py_buffer(tags_.data)]
+        pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), pa.py_buffer(data)]
     )
     return both.take(pa.array(np.arange(0, len(edges), 2)))
 
 
-def text_of(tags_: Tags, raw: pa.BinaryArray) -> pa.StringArray:
-    """Character data of a chunk as text: UTF-8 proven, line ends as XML reads them, references resolved.
+def text_of(data: bytes, raw: pa.BinaryArray) -> pa.StringArray:
+    """Character data of a chunk (``data``) as text: UTF-8 proven, line ends as XML reads them, references resolved.
 
     Raises ``Unusual`` for bytes that are not UTF-8 and for references that XML does not know.
     """
@@ -107,9 +107,9 @@ def text_of(tags_: Tags, raw: pa.BinaryArray) -> pa.StringArray:
     except pa.ArrowInvalid:
         raise Unusual("not UTF-8") from None
     # Asked of the chunk, not of each text: it is far quicker, and mostly the answer is no.
-    if b"\r" in tags_.data:
+    if b"\r" in data:
         text = pc.replace_substring(pc.replace_substring(text, "\r\n", "\n"), "\r", "\n")
-    if b"&" in tags_.data:
+    if b"&" in data:
         places = np.flatnonzero(pc.match_substring(text, "&").to_numpy(zero_copy_only=False))
         resolved = [_REFERENCE.sub(_resolved, some) for some in text.take(pa.array(places)).to_pylist()]
         text = replaced(text, places, resolved)

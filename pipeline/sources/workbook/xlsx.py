@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pipeline.sources.sandboxed import TaskFault
-from pipeline.sources.workbook import exact, rows, styles
+from pipeline.sources.workbook import exact, rows, styles, tight
 from pipeline.sources.workbook.block import Area
 from pipeline.sources.workbook.cells import Cells, Stored
 from pipeline.sources.workbook.package import CHUNK, Package, Sheet, contents
@@ -21,6 +21,8 @@ _OPEN = re.compile(rb"<((?:\w+:)?)sheetData\b[^>]*?(/?)>")
 _MERGED = re.compile(
     rb"<(?:\w+:)?mergeCell\b[^>]*?\bref\s*=\s*[\"']\$?([A-Z]{1,3})\$?(\d{1,7}):\$?([A-Z]{1,3})\$?(\d{1,7})"
 )
+_DOUBTFUL = (b"<!", b"<?", b"</sheetData")
+"""Where these stand in a chunk, what looks like the end of a row or of the rows may be none."""
 
 
 class Workbook:
@@ -72,11 +74,10 @@ def _cells(package: Package, part: str) -> Iterator[Cells]:
     last = 0
     try:
         for chunk in _chunks(package, part):
-            try:
-                cells = rows.read(chunk)
-            except Unusual:
-                if b"<!" in chunk or b"<?" in chunk:  # what looks like the end of a row may be none
-                    raise
+            cells = _quickly(chunk)
+            if cells is None:
+                if any(mark in chunk for mark in _DOUBTFUL):
+                    raise Unusual("a comment")
                 cells = exact.read(chunk[: -len(PAD)], last)
             if len(cells.rows):
                 if cells.rows[0] <= last:
@@ -91,6 +92,16 @@ def _cells(package: Package, part: str) -> Iterator[Cells]:
             if len(cells.rows):
                 last = int(cells.rows[-1])
                 yield cells
+
+
+def _quickly(chunk: bytes) -> Cells | None:
+    """Cells of a chunk by the quickest way that can read it; none where only the exact parser can."""
+    for way in (tight.read, rows.read):
+        try:
+            return way(chunk)
+        except Unusual:
+            continue
+    return None
 
 
 def _after(cells: Cells, last: int) -> Cells:
@@ -115,7 +126,7 @@ def _chunks(package: Package, part: str) -> Iterator[bytes]:
 
     Raises ``Unusual`` where row borders cannot be told by their bytes: prefixes, comments, CDATA, other encodings.
     """
-    rest, opened = b"", False
+    rest, opened, seen = b"", False, 0
     for chunk in package.chunks(part, CHUNK, first=FIRST_CHUNK):
         data = rest + chunk
         if not opened:
@@ -130,14 +141,15 @@ def _chunks(package: Package, part: str) -> Iterator[bytes]:
             if head[2]:
                 return
             data, opened = data[head.end() :], True
-        end = data.find(b"</sheetData", max(len(rest) - 20, 0) if opened else 0)
-        cut = end if end >= 0 else data.rfind(b"</row>") + 6
-        if cut >= 6 or end >= 0:
-            rest = data[cut:]
-            whole = b"".join((memoryview(data)[:cut], PAD))
-            yield whole
+        # From the end: looking through all of it for the end of the rows would take as long as reading them.
+        last = data.rfind(b"</row>", seen)
+        end = data.find(b"</sheetData", seen if last < 0 else last)
+        cut = end if end >= 0 else last + len(b"</row>")
+        if last >= 0 or end >= 0:
+            yield b"".join((memoryview(data)[:cut], PAD))
+            rest, seen = data[cut:], 0
         else:
-            rest = data
+            rest, seen = data, max(len(data) - 20, 0)
             if len(rest) > LONGEST:
                 raise TaskFault("file_limit", "a row of more than 64 MB", "64 MB")
         if end >= 0:
