@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,6 +18,23 @@ if TYPE_CHECKING:
 
 Int64s = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """Cells that were parsed straight into the types of the fields that read them.
+
+    Attributes:
+        values: the columns by header, each typed or String.
+        texts: gives the cells as read, String columns by header; they are parsed anew when first asked for.
+    """
+
+    values: pl.DataFrame
+    texts: Callable[[], pl.DataFrame]
+
+    def filter(self, mask: pl.Series) -> Typed:
+        """The records where ``mask`` is true."""
+        return Typed(self.values.filter(mask), lambda: self.texts().filter(mask))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +54,7 @@ class Batch:
             them. None when there are none.
         decimal: decimal mark of the cells: ``.``, ``,`` or ``.,`` for either.
         sound: whether its bytes prove that no text of it holds NUL, U+FFFD or anything encoded twice.
+        typed: instead of ``cells``, where all of them were plainly right.
     """
 
     source: str
@@ -49,6 +67,7 @@ class Batch:
     unread: Mask | None = None
     decimal: str = "."
     sound: bool = False
+    typed: Typed | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -69,7 +88,12 @@ class Batch:
             cells=None if self.cells is None else self.cells.filter(mask),
             raw=None if self.raw is None else self.raw.filter(pa.array(keep)),
             unread=None if self.unread is None else self.unread[keep],
+            typed=None if self.typed is None else self.typed.filter(mask),
         )
+
+    def texts(self) -> pl.DataFrame | None:
+        """The cells as read, String columns by header; None where there are none."""
+        return self.cells if self.typed is None else self.typed.texts()
 
     def with_frame(self, frame: pl.DataFrame) -> Batch:
         """The same records with other typed columns."""

@@ -41,8 +41,10 @@ class Hits:
 
     def findings(self) -> Findings:
         """All hits, ordered by reason and column, each with its records in order."""
-        order = {reason: i for i, reason in enumerate(Reason)}
         result = Findings()
+        if not self._items:
+            return result
+        order = {reason: i for i, reason in enumerate(Reason)}
         for reason, column in sorted(self._items, key=lambda key: (order[key[0]], key[1])):
             hits = sorted(self._items[reason, column], key=lambda hit: hit[0])
             result.add(

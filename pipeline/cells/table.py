@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pipeline.batch import Findings, Int64s, Mask
 from pipeline.cells import grammar
 from pipeline.cells.convert import EXPECTED
@@ -61,39 +59,54 @@ class Report:
 
 
 def plain(cells: pl.DataFrame, readings: Sequence[Reading], decimal: str) -> list[pl.Series | None]:
-    """The values of the columns that hold nothing but good values, in one pass; None for any other reading."""
+    """The values of the columns that hold nothing but good values, in one pass; None for any other reading.
+
+    A column is String, or already of the type of its one reading.
+    """
     import polars as pl
 
-    wanted: dict[str, tuple[str, pl.Expr]] = {}
+    schema = cells.schema
+    values: list[pl.Series | None] = [None] * len(readings)
+    wanted: list[pl.Expr] = []
     for i, reading in enumerate(readings):
         name = reading.steps[0].key if len(reading.steps) == 1 else ""
-        if cells.schema.get(name) != pl.String:
-            continue
-        column = pl.col(name)
-        match reading.type.kind:
-            case Kind.TEXT:
-                wanted[str(i)] = (name, column)
-            case Kind.INTEGER:
-                wanted[str(i)] = (name, column.cast(pl.Int64, strict=False))
-            case Kind.NUMBER if decimal == ".":
-                wanted[str(i)] = (name, column.cast(pl.Float64, strict=False))
-            case Kind.BOOLEAN:
-                wanted[str(i)] = (
-                    name,
-                    pl.when(column == "true").then(True).when(column == "false").then(False),
-                )
-            case _:
-                continue
-    values = cells.select(expression.alias(i) for i, (_, expression) in wanted.items())
-    found: list[pl.Series | None] = [None] * len(readings)
-    for key, (name, _) in wanted.items():
-        series = values.get_column(key)
-        nulls = series.null_count()
-        if nulls and (readings[int(key)].field.required or nulls != cells.get_column(name).null_count()):
-            continue
-        if series.dtype != pl.Float64 or np.isfinite(series.drop_nulls().to_numpy()).all():
-            found[int(key)] = series
-    return found
+        dtype = schema.get(name)
+        if dtype == pl.String and reading.type.kind is not Kind.TEXT:
+            wanted += _expression(reading.type.kind, pl.col(name), decimal, str(i))
+        elif dtype is not None and not dtype.is_nested():
+            values[i] = cells.get_column(name)
+    for series in cells.select(wanted).get_columns() if wanted else ():
+        values[int(series.name)] = series
+    return [
+        value if value is not None and _good(value, reading, cells) else None
+        for value, reading in zip(values, readings, strict=True)
+    ]
+
+
+def _good(values: pl.Series, reading: Reading, cells: pl.DataFrame) -> bool:
+    """Whether every cell gave a value, save blank ones where that is allowed."""
+    import polars as pl
+
+    nulls = values.null_count()
+    if nulls and (reading.field.required or nulls != cells.get_column(reading.steps[0].key).null_count()):
+        return False
+    return values.dtype != pl.Float64 or bool(values.is_finite().all())
+
+
+def _expression(kind: Kind, column: pl.Expr, decimal: str, name: str) -> list[pl.Expr]:
+    """The values of a String column by the plainest spellings alone, null for every other cell; none for kinds that
+    are not read so."""
+    import polars as pl
+
+    match kind:
+        case Kind.INTEGER:
+            return [column.cast(pl.Int64, strict=False).alias(name)]
+        case Kind.NUMBER if decimal == ".":
+            return [column.cast(pl.Float64, strict=False).alias(name)]
+        case Kind.BOOLEAN:
+            return [pl.when(column == "true").then(True).when(column == "false").then(False).alias(name)]
+        case _:
+            return []
 
 
 def scalars(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.cells.signs import rare
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -28,16 +30,16 @@ def is_sound(data: bytes, *, json: bool = False) -> bool:
     if b"\0" in data:
         return False
     array = np.frombuffer(data, np.uint8)
-    if json and b"\\" in data:
-        escapes = np.flatnonzero(array[:-1] == ord("\\")) + 1
+    if json:
+        escapes = rare(data, ord("\\"), 1) + 1
         if (array[escapes] == ord("u")).any() and _ESCAPES.search(data):
             return False
     if data.isascii():
         return True
-    marks = np.flatnonzero(array[:-2] == 0xEF)
+    marks = rare(data, 0xEF, 2)
     if ((array[marks + 1] == 0xBF) & (array[marks + 2] == 0xBD)).any():
         return False
-    leads = np.flatnonzero(array[:-2] == 0xC3)  # U+00C0 to U+00FF: a lead is one of U+00C2 to U+00F4
+    leads = rare(data, 0xC3, 2)  # U+00C0 to U+00FF: a lead is one of U+00C2 to U+00F4
     second = array[leads + 1]
     return not ((second >= 0x82) & (second <= 0xB4) & _BEHIND[array[leads + 2]]).any()
 

@@ -125,7 +125,9 @@ def _clip(text: str) -> str:
 
 def _cells(batch: Batch) -> Iterator[str | None]:
     """Each record's cells as one JSON object, or None where its bytes are kept instead."""
-    frame = batch.cells if batch.cells is not None else None if batch.raw is not None else batch.frame
+    frame = batch.texts()
+    if frame is None and batch.raw is None:
+        frame = batch.frame
     if frame is None:
         yield from [None] * len(batch)
         return

@@ -22,7 +22,7 @@ class Block:
         data: their bytes, UTF-8.
         line: physical line of the first one.
         offset: place of ``data`` in the range (in UTF-8 bytes).
-        ends, breaks, broken, plain, doubled: see ``quotes.Borders``.
+        ends, breaks, lines, broken, plain, hollow: see ``quotes.Borders``.
         oversized: length of the one record of this block, which is over the size limit; ``data`` is its head.
     """
 
@@ -31,9 +31,10 @@ class Block:
     offset: int
     ends: Int64s
     breaks: Int64s
+    lines: Int64s
     broken: tuple[Broken, ...] = ()
     plain: bool = False
-    doubled: bool = False
+    hollow: bool = False
     oversized: int = 0
 
 
@@ -89,15 +90,9 @@ def blocks(
         cut = int(borders.ends[-1]) if len(borders.ends) else 0
         if cut:
             block = Block(
-                data[:cut],
-                line,
-                offset,
-                borders.ends,
-                borders.breaks,
-                borders.broken,
-                borders.plain,
-                borders.doubled,
-            )
+                data[:cut], line, offset, borders.ends, borders.breaks, borders.lines, borders.broken,
+                borders.plain, borders.hollow,
+            )  # fmt: skip
             yield from _within(block, limit) if cut > limit else (block,)
             line += len(borders.breaks)
             offset += cut
@@ -140,7 +135,7 @@ def _part(block: Block, first: int, past: int) -> Block:
     broken = tuple(replace(b, index=b.index - first) for b in block.broken if first <= b.index < past)
     return Block(
         block.data[start:end], block.line + before, block.offset + start, block.ends[first:past] - start,
-        block.breaks[before:behind] - start, broken, block.plain,
+        block.breaks[before:behind] - start, block.lines[first:past] - before, broken, block.plain, block.hollow,
     )  # fmt: skip
 
 
@@ -149,7 +144,7 @@ def _oversized(head: bytes, line: int, offset: int, size: int) -> Block:
     import numpy as np
 
     end = np.array([len(head)], np.int64)
-    return Block(head, line, offset, end, end, oversized=size)
+    return Block(head, line, offset, end, end, np.zeros(1, np.int64), oversized=size)
 
 
 def _ahead(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:

@@ -1,8 +1,8 @@
 """Delimited text: one record a row, with every broken row set aside by itself.
 
 Quotes are audited first (``quotes.py``): rows whose quotes are broken never reach a parser, so that none of them
-swallows the rows below. Blocks of plainly good rows then go through polars' parser, others through pyarrow's, whose
-invalid rows are those with another number of fields than the header.
+swallows the rows below. Blocks of plainly good rows then go through polars' parser (``plain.py``), others through
+pyarrow's, whose invalid rows are those with another number of fields than the header.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.batch import Batch, Findings, Int64s, Mask
+from pipeline.batch import Batch, Findings, Int64s, Mask, Typed
+from pipeline.cells.straight import straight
 from pipeline.cells.text import is_sound
 from pipeline.cells.utf8 import is_utf8
 from pipeline.reasons import Reason
@@ -24,6 +25,7 @@ from pipeline.sources.encoding import text
 from pipeline.sources.fault import fault
 from pipeline.sources.packing import packed
 from pipeline.sources.partition import Inspection, Partition, Reading
+from pipeline.sources.plain import Plain
 from pipeline.sources.quotes import CR, LF, Borders, scan
 
 if TYPE_CHECKING:
@@ -49,25 +51,28 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
     """Batches of cells: String columns by header, null for a blank cell, null throughout for an unread row."""
     limit = schema.read.limits.record_mb * 2**20
     delimiter = ord(partition.delimiter)
+    # Rows that become groups are put together as texts.
+    types = {} if schema.read.group_by else straight(fields, partition.header, partition.decimal)
+    plain = Plain(partition, types)
 
     def borders(data: bytes, final: bool) -> Borders:
         return scan(data, delimiter, final=final, limit=limit)
 
     def batches(dropped: Counter[str]) -> Iterator[tuple[Batch, Findings]]:
         found = blocks(text(path, partition), borders, line=partition.first_row, limit=limit)
-        return packed(_piece(block, partition, schema, limit, dropped) for block in found)
+        return packed(_piece(block, partition, plain, schema, limit, dropped) for block in found)
 
     return Reading(batches)
 
 
 def _piece(
-    block: Block, partition: Partition, schema: Schema, limit: int, dropped: Counter[str]
+    block: Block, partition: Partition, plain: Plain, schema: Schema, limit: int, dropped: Counter[str]
 ) -> tuple[Batch, Findings, int]:
     """One block of records as a batch with ids from 0."""
-    cells = _parse_plain(block, partition)
+    cells = plain(block)
     if cells is None:
         return *_carefully(block, partition, schema, limit, dropped), len(block.data)
-    batch = _batch(partition, cells, _lines(block, np.arange(len(block.ends))))
+    batch = _batch(partition, cells, block.line + block.lines)
     return replace(batch, sound=is_sound(block.data)), Findings(), len(block.data)
 
 
@@ -96,59 +101,18 @@ def _carefully(
     kept = np.union1d(places, np.fromiter(bad, np.int64, len(bad))) if bad else places
     dropped["blank"] += len(starts) - len(kept)
     if not bad:
-        return _batch(partition, cells, _lines(block, kept)), Findings()
+        return _batch(partition, cells, block.line + block.lines[kept]), Findings()
     unread = ~np.isin(kept, places, assume_unique=True)
-    batch = _batch(partition, _spread(cells, unread), _lines(block, kept))
+    batch = _batch(partition, _spread(cells, unread), block.line + block.lines[kept])
     return replace(batch, raw=_raw(block, starts, kept, unread), unread=unread), _findings(bad, kept, schema)
 
 
-def _batch(partition: Partition, cells: pl.DataFrame, rows: Int64s) -> Batch:
+def _batch(partition: Partition, cells: pl.DataFrame | Typed, rows: Int64s) -> Batch:
     import polars as pl
 
     ids = np.arange(len(rows), dtype=np.int64)
-    return Batch(partition.source, None, ids, rows, pl.DataFrame(), cells, decimal=partition.decimal)
-
-
-def _lines(block: Block, places: Int64s) -> Int64s:
-    """Physical line of each record."""
-    if len(block.breaks) == len(block.ends):
-        return block.line + places
-    starts = np.concatenate([[0], block.ends[:-1]])[places]
-    return (block.line + np.searchsorted(block.breaks, starts, "right")).astype(np.int64)
-
-
-def _parse_plain(block: Block, partition: Partition) -> pl.DataFrame | None:
-    """The cells of a block by the fast parser; None for the careful way.
-
-    Polars' parser is twice as fast as pyarrow's, but fills short rows up, splits blank lines into a row, and refuses
-    a block for one row that is too long. Where every quote is in place, it finds as many rows as the scan, and the
-    last column has no blank, none of this can have happened.
-    """
-    import polars as pl
-
-    names = partition.header
-    if not block.plain or block.oversized or len(names) < 2 or block.data.startswith(b"\xef\xbb\xbf"):
-        return None
-    if b"\r" in block.data and (np.frombuffer(block.data, np.uint8)[block.breaks - 1] == CR).any():
-        return None
-    # Without a line break at the end, the parser overlooks one delimiter too many.
-    data = block.data if block.data.endswith(b"\n") else block.data + b"\n"
-    try:
-        cells = pl.read_csv(
-            data,
-            has_header=False,
-            schema=dict.fromkeys(names, pl.String),
-            separator=partition.delimiter,
-        )
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
-        return None
-    if cells.height != len(block.ends) or cells.get_column(names[-1]).null_count():
-        return None
-    if block.doubled:  # a blank in quotes
-        cells = cells.with_columns(pl.when(pl.all() != "").then(pl.all()))
-        if cells.get_column(names[-1]).null_count():
-            return None
-    return cells
+    batch = Batch(partition.source, None, ids, rows, pl.DataFrame(), decimal=partition.decimal)
+    return replace(batch, typed=cells) if isinstance(cells, Typed) else replace(batch, cells=cells)
 
 
 def _parse(data: bytes, partition: Partition) -> tuple[pl.DataFrame, list[tuple[int, int]]]:

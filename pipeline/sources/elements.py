@@ -90,7 +90,7 @@ def split(data: bytes, final: bool) -> Borders:
     ends = Scanner(depth=1).commas(data) + 1
     if final and data and (not len(ends) or ends[-1] < len(data)):
         ends = np.append(ends, len(data))
-    return Borders(ends, ends, ())
+    return Borders(ends, ends, np.arange(len(ends)))
 
 
 def element_end(begun: bytes) -> End:

@@ -15,7 +15,7 @@ from pipeline.reasons import Reason
 from pipeline.sources.fault import FileFault, fault
 from pipeline.sources.partition import Partition
 
-CHUNK = 2**21
+CHUNK = 2**22
 """Bytes read at a time: small enough to stay in the processor's cache through all that is done to them, large enough
 for the calls made on each not to matter."""
 

@@ -62,7 +62,7 @@ def lines_of(data: bytes, final: bool) -> Borders:
     breaks = breaks_of(data, final)
     if final and data and (not len(breaks) or breaks[-1] < len(data)):
         breaks = np.append(breaks, len(data))
-    return Borders(breaks, breaks, ())
+    return Borders(breaks, breaks, np.arange(len(breaks)))
 
 
 def piece(

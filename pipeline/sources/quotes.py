@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.batch import Int64s, Mask
+from pipeline.cells.signs import signs
 from pipeline.reasons import Reason
 
 LF, CR, QUOTE = 10, 13, 34
@@ -39,29 +40,44 @@ class Borders:
     Attributes:
         ends: int64 [records], offset behind each record's line break; a record begins where the last one ended.
         breaks: int64, offset behind each physical line break up to the last record's end.
+        lines: int64 [records], physical line breaks before each record's start.
         broken: the records with broken quotes.
-        plain: whether every quote stands where the grammar wants it, so that any parser reads the same.
-        doubled: whether two quotes stand side by side anywhere.
+        plain: whether every quote stands where the grammar wants it, and no CR alone ends a line, so that any parser
+            reads the same.
+        hollow: whether a blank cell stands in quotes anywhere.
     """
 
     ends: Int64s
     breaks: Int64s
+    lines: Int64s
     broken: tuple[Broken, ...] = ()
     plain: bool = True
-    doubled: bool = False
+    hollow: bool = False
 
 
 def breaks_of(block: bytes, final: bool) -> Int64s:
     """Offset behind each line break (LF, CRLF, CR). A CR at the end of a block that goes on is left open."""
     array = np.frombuffer(block, np.uint8)
-    feeds = array == LF
-    if b"\r" in block:
-        returns = array == CR
-        lone = returns[:-1] > feeds[1:]  # a CR without a LF behind it
-        if lone.any():
-            feeds[:-1] |= lone
-        feeds[-1] |= returns[-1] and final
-    return np.flatnonzero(feeds) + 1
+    found = np.flatnonzero(signs(array, LF))
+    if b"\r" not in block or not _lone_returns(array, found):
+        return found + 1
+    return np.flatnonzero(_line_ends(array, final)) + 1
+
+
+def _lone_returns(array: npt.NDArray[np.uint8], feeds: Int64s) -> bool:
+    """Whether a CR has no LF behind it, by their numbers."""
+    before = array[feeds[feeds > 0] - 1] if len(feeds) and not feeds[0] else array[feeds - 1]
+    return bool(np.count_nonzero(signs(array, CR, 2)) != np.count_nonzero(before == CR))
+
+
+def _line_ends(array: npt.NDArray[np.uint8], final: bool) -> Mask:
+    """Where a line break ends (bool [bytes])."""
+    feeds = signs(array, LF)
+    lone = array == CR
+    lone[:-1] &= ~feeds[1:]
+    lone[-1] &= final
+    feeds |= lone
+    return feeds
 
 
 def scan(block: bytes, delimiter: int, *, final: bool, limit: int) -> Borders:
@@ -71,39 +87,49 @@ def scan(block: bytes, delimiter: int, *, final: bool, limit: int) -> Borders:
     over more than ``limit`` bytes is taken as never closed.
     """
     array = np.frombuffer(block, np.uint8)
-    breaks = breaks_of(block, final)
+    marks, quoted = signs(array, LF), signs(array, QUOTE, 1)
+    # One search for both signs; whether a line break is within quotes is the parity of the quotes before it.
+    marks |= quoted
+    events = np.flatnonzero(marks)
+    is_quote = quoted[events]
+    returns = b"\r" in block and _lone_returns(array, events[~is_quote])
+    if returns:
+        marks = _line_ends(array, final)
+        marks |= quoted
+        events = np.flatnonzero(marks)
+        is_quote = quoted[events]
+    is_break = ~is_quote
+    breaks = events[is_break] + 1
+    inside = (np.cumsum(is_quote, dtype=np.uint8) & 1).view(bool)[is_break]
+    quotes = events[is_quote]
     if final and len(block) and (not len(breaks) or breaks[-1] < len(block)):
-        breaks = np.append(breaks, len(block))
-    quotes = np.flatnonzero(array == QUOTE)
+        breaks, inside = np.append(breaks, len(block)), np.append(inside, bool(len(quotes) & 1))
     if not len(quotes):
-        return Borders(breaks, breaks)
+        return Borders(breaks, breaks, np.arange(len(breaks)), plain=not returns)
     adjacent = quotes[1:] == quotes[:-1] + 1
     suspects = _suspects(array, delimiter, quotes, adjacent)
-    ends = _outside(breaks, quotes)
+    kept = np.flatnonzero(~inside)
+    ends = breaks[kept]
     left = len(block) - (int(ends[-1]) if len(ends) else 0)
-    broken: list[Broken] = []
-    plain = not len(suspects[0]) and not (left and final) and left <= limit
-    if not plain:
+    if len(suspects[0]) or (left and final) or left > limit:
         ends, broken = _walk(block, delimiter, breaks, quotes, suspects, final, limit)
-    last = ends[-1] if len(ends) else 0
-    breaks = breaks[: np.searchsorted(breaks, last, "right")]
-    return Borders(ends, breaks, tuple(broken), plain, bool(adjacent.any()))
+        breaks = breaks[: np.searchsorted(breaks, ends[-1] if len(ends) else 0, "right")]
+        lines = np.searchsorted(breaks, np.concatenate([[0], ends[:-1]]), "right").astype(np.int64)
+        return Borders(ends, breaks, lines[: len(ends)], tuple(broken), plain=False)
+    breaks = breaks[: kept[-1] + 1] if len(kept) else breaks[:0]
+    lines = np.concatenate([[0], kept[:-1] + 1])[: len(ends)].astype(np.int64, copy=False)
+    return Borders(ends, breaks, lines, (), not returns, _hollow(array, quotes, adjacent))
 
 
-def _outside(breaks: Int64s, quotes: Int64s) -> Int64s:
-    """The line breaks that are in no quotes, when quotes open and close in turn."""
-    behind = np.searchsorted(breaks, quotes, "right")
-    if len(quotes) % 2:
-        breaks, behind = breaks[: behind[-1]], behind[:-1]
-    opened, closed = behind[::2], behind[1::2]
-    across = np.flatnonzero(closed > opened)
-    if not len(across):
-        return breaks
-    keep = np.ones(len(breaks), bool)
-    first, last = opened[across], closed[across]
-    for step in range(int((last - first).max())):  # cells of many lines are few
-        keep[(first + step)[first + step < last]] = False
-    return breaks[keep]
+def _hollow(array: npt.NDArray[np.uint8], quotes: Int64s, adjacent: Mask) -> bool:
+    """Whether two quotes stand side by side as a cell of their own, where every quote is in its place."""
+    pairs = np.flatnonzero(adjacent[::2]) * 2  # an opening quote, and the next one behind it
+    if not len(pairs):
+        return False
+    first, last = quotes[pairs], quotes[pairs + 1]
+    before = (first > 0) & (array[first - 1] == QUOTE)
+    behind = (last + 1 < len(array)) & (array[np.minimum(last + 1, len(array) - 1)] == QUOTE)
+    return bool((~before & ~behind).any())
 
 
 def _walk(

@@ -55,12 +55,8 @@ class Cast:
         hits = Hits(self.schema.policy)
         report = Report(Findings(), self.schema.policy, batch.ids)
         unread = np.zeros(len(batch), bool) if batch.unread is None else batch.unread
-        if batch.cells is not None:
-            plain = table.plain(batch.cells, self._readings, batch.decimal)
-            columns = [
-                self._cells(r, batch, batch.cells, unread, hits, report) if quick is None else quick
-                for r, quick in zip(self._readings, plain, strict=True)
-            ]
+        if batch.cells is not None or batch.typed is not None:
+            columns = self._table(batch, unread, hits, report)
         elif batch.raw is not None:
             columns = self._json(batch, unread, hits)
         else:
@@ -81,6 +77,22 @@ class Cast:
         raw = batch.raw.filter(pa.array(~unread)) if unread.any() else batch.raw
         columns = self._decoder(raw, batch.ids[~unread], hits)
         return [spread(column, ~unread) for column in columns] if unread.any() else columns
+
+    def _table(self, batch: Batch, unread: Mask, hits: Hits, report: Report) -> list[pl.Series]:
+        import polars as pl
+
+        cells = batch.cells if batch.typed is None else batch.typed.values
+        assert cells is not None  # noqa: S101
+        columns = []
+        for reading, quick in zip(self._readings, table.plain(cells, self._readings, batch.decimal), strict=True):
+            if quick is not None:
+                columns.append(quick)
+                continue
+            typed = isinstance(cells.schema.get(reading.steps[0].key), pl.Int64 | pl.Float64 | pl.Boolean)
+            texts = batch.texts() if typed else cells
+            assert texts is not None  # noqa: S101
+            columns.append(self._cells(reading, batch, texts, unread, hits, report))
+        return columns
 
     def _cells(
         self, reading: Reading, batch: Batch, cells: pl.DataFrame, unread: Mask, hits: Hits, report: Report

@@ -1,0 +1,52 @@
+"""Where a sign stands in a block of bytes.
+
+The answer is written over the last one: a fresh array a block costs more in page faults than the search itself.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import numpy.typing as npt
+
+KEPT_BYTES = 2**23
+"""Largest block whose answer's memory is kept."""
+
+
+class _Buffers(threading.local):
+    """Buffers of one thread, by slot."""
+
+    def __init__(self) -> None:
+        self.slots: dict[int, npt.NDArray[np.bool_]] = {}
+
+
+_BUFFERS = _Buffers()
+
+
+def signs(array: npt.NDArray[np.uint8], sign: int, slot: int = 0) -> npt.NDArray[np.bool_]:
+    """Bool [bytes]: where ``sign`` stands. It holds until the next call with the same slot in the same thread."""
+    if len(array) > KEPT_BYTES:
+        return np.equal(array, sign)
+    buffer = _BUFFERS.slots.get(slot)
+    if buffer is None or len(buffer) < len(array):
+        buffer = _BUFFERS.slots[slot] = np.empty(len(array) + len(array) // 4, np.bool_)
+    found: npt.NDArray[np.bool_] = buffer[: len(array)]
+    np.equal(array, sign, out=found)
+    return found
+
+
+def rare(data: bytes, sign: int, behind: int) -> npt.NDArray[np.int64]:
+    """Offsets of a sign that few texts hold, where at least ``behind`` bytes follow.
+
+    As long as it is rare, it is looked for from one to the next, which is several times faster than ``signs``.
+    """
+    end = len(data) - behind
+    places: list[int] = []
+    at = data.find(sign, 0, end)
+    while at >= 0 and len(places) < len(data) >> 10:
+        places.append(at)
+        at = data.find(sign, at + 1, end)
+    if at < 0:
+        return np.array(places, np.int64)
+    return np.flatnonzero(signs(np.frombuffer(data, np.uint8)[:end], sign))
