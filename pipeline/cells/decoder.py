@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 
 from pipeline.batch import Int64s, Mask
 from pipeline.cells import counting, exact
 from pipeline.cells.columns import as_column
 from pipeline.cells.convert import MISSING, Converter
 from pipeline.cells.hits import Hits
+from pipeline.cells.nulls import hides_null, may_hide_null
 from pipeline.cells.reads import Reading
 from pipeline.cells.shape import Shape, shapes
 from pipeline.cells.utf8 import is_utf8
@@ -95,9 +96,8 @@ class Decoder:
                 found = fetch(rows)
                 if reading.leaf.kind is Kind.NUMBER and reading.element is None:
                     doubtful[~lost] |= _large(found, reading)
-                if reading.leaf.kind is Kind.JSON and reading.element is None and reading.field.required:
-                    # The typed decoder keeps any value as it stands, and null is none.
-                    doubtful[~lost] |= np.array([_is_null(value) for value in found], bool)
+                if may_hide_null(reading):
+                    doubtful[~lost] |= np.array([hides_null(value, reading.type) for value in found], bool)
                 values[place[id(reading)]] = _spread(found, lost)
         for i in np.flatnonzero(doubtful).tolist():
             converter.record = int(ids[i])
@@ -225,10 +225,6 @@ def _long_numbers(data: bytes, offsets: Int64s) -> Mask:
     hits = np.flatnonzero(run)
     bad[np.searchsorted(offsets, hits, "right") - 1] = True
     return bad
-
-
-def _is_null(value: Any) -> bool:
-    return isinstance(value, Raw) and bytes(value) == b"null"
 
 
 def _large(values: list[Any], reading: Reading) -> Mask:
