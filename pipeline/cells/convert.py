@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
@@ -185,7 +186,7 @@ class Converter:
             raise self._hit(reading, Reason.JSON_INTEGER_OVERFLOW, path, value, "64 bits")
         if isinstance(value, Real):
             number = float(value)
-            if number.is_integer() and abs(number) < 2**53:
+            if number.is_integer() and abs(number) < 2**53 and _is(value, int(number)):
                 self._hit(reading, Reason.INTEGER_FROM_DECIMAL, path, value, "an integer")
                 return int(number)
         raise self._wrong(reading, FieldType(Kind.INTEGER), value, path)
@@ -346,6 +347,14 @@ def _elements(value: Any, lists: int, rest: tuple[Step, ...], path: str) -> Iter
             yield from _elements(item, lists - 1, rest, f"{path}[{place}]")
     else:
         yield path, value if value is None or value is MISSING else MISSING
+
+
+def _is(written: str, whole: int) -> bool:
+    """Whether the digits as written are this integer: a double may be one where they are not (1e-400)."""
+    try:
+        return Decimal(written) == whole
+    except InvalidOperation:  # an exponent of twenty digits
+        return False
 
 
 def _shown(value: Any) -> str:
