@@ -71,7 +71,7 @@ def _said(name: str, *turns: tuple[str, Any], **more: Any) -> dict[str, Any]:
     return {"id": name, "messages": [{"role": role, "content": content} for role, content in turns], **more}
 
 
-def _turned() -> bytes:
+def turned() -> bytes:
     """A JPEG of 60 × 40 whose EXIF data turn it upright to 40 × 60: black at the top when upright."""
     from PIL import Image
 
@@ -363,7 +363,7 @@ CASES = [
                     "labels": ["O"],
                 }
             ],
-            "a.jpg": _turned(),
+            "a.jpg": turned(),
         },
         {"size": [40, 60], "pixel_near": {"20,5": [0, 0, 0], "20,50": [255, 255, 255]}},
     ),

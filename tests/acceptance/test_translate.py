@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from pipeline.schema.model import Schema
 from tests.acceptance.case import Case, Untranslated
-from tests.acceptance.translate import translate
+from tests.acceptance.translate import OWN, translate
 from tests.acceptance.translate_table import column
 
 
@@ -300,6 +301,20 @@ def test_a_tokenizer_that_the_case_brings(tmp_path: Path) -> None:
     folder = Path(_schema(case, tmp_path)["tokenizer"]["path"])
     assert json.loads((folder / "tokenizer_config.json").read_text()) == {"bos_token": "<s>"}
     assert (folder / "tokenizer.json").is_file()
+
+
+@pytest.mark.parametrize("name", ["qwen2_5", "Qwen2.5", "qwen/Qwen2.5-0.5B-Instruct"])
+def test_a_tokenizer_beside_the_cases_goes_by_any_spelling(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "tokenizers/qwen2_5"
+    shutil.copytree(OWN / "tiny-llama3", folder)
+    case = _case(tmp_path / "cases/c", {**CHAT, "tokenizer": name}, [{"messages": []}])
+    assert _schema(case, tmp_path)["tokenizer"]["path"] == str(folder)
+
+
+def test_a_tokenizer_that_is_not_there_is_named_and_no_other_taken(tmp_path: Path) -> None:
+    case = _case(tmp_path / "cases/c", {**CHAT, "tokenizer": "acme/none-7b"}, [{"messages": []}])
+    with pytest.raises(Untranslated, match=r"acme/none-7b.*tiny-llama3"):
+        _schema(case, tmp_path)
 
 
 def test_tokens(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -142,10 +143,9 @@ def _output(case: Case, kind: str) -> dict[str, Any]:
 
 def tokenizer(case: Case, place: Path) -> Path:
     """The tokenizer folder of a case: named beside the cases, brought along, or one of the samples' own."""
-    own = OWN / ("tiny-llama3" if case.modality in ("chat", "tokens") else "tiny-layoutlmv3")
-    folder = own
+    folder = OWN / ("tiny-llama3" if case.modality in ("chat", "tokens") else "tiny-layoutlmv3")
     if name := case.assumed.get("tokenizer"):
-        folder = _named(case, str(name), own)
+        folder = _named(case, str(name))
     if "tokenizer_dir" in case.assumed:
         folder = _brought(case, place / "tokenizer", folder)
     if (pad := case.assumed.get("pad")) is not None:
@@ -153,17 +153,25 @@ def tokenizer(case: Case, place: Path) -> Path:
     return folder
 
 
-def _named(case: Case, name: str, own: Path) -> Path:
+def _named(case: Case, name: str) -> Path:
+    """The tokenizer of this name, beside the cases or among the samples; a longer name of the same model will do.
+
+    Raises ``Untranslated`` where there is none: with another one, the case would say nothing.
+    """
     beside = case.folder.resolve().parent.parent / "tokenizers"
-    for folder in (
-        beside / name,
-        beside / name.replace("-", "_"),
-        beside / name.split("/")[-1].lower(),
-        OWN / name,
-    ):
-        if (folder / "tokenizer.json").is_file():
+    found = [file.parent for place in (beside, OWN) for file in sorted(place.glob("*/tokenizer.json"))]
+    wanted = _letters(name.rsplit("/", 1)[-1])
+    for folder in found:
+        if _letters(folder.name) == wanted:
             return folder
-    return own
+    alike = [folder for folder in found if wanted.startswith(_letters(folder.name))]
+    if len({folder.name for folder in alike}) != 1:
+        raise Untranslated(f"tokenizer {name!r}, there are {sorted({folder.name for folder in found})}")
+    return alike[0]
+
+
+def _letters(name: str) -> str:
+    return re.sub("[^a-z0-9]", "", name.lower())
 
 
 def _brought(case: Case, place: Path, default: Path) -> Path:
