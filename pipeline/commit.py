@@ -15,25 +15,27 @@ No shard is ever opened for writing once it has its name: hard links into a cach
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
 from pipeline.certificate import budget
 from pipeline.certificate.cache import HashCache
+from pipeline.certificate.digest import sha256
 from pipeline.certificate.folder import REFUSED, STAGING
 from pipeline.certificate.receipt import Receipt
 from pipeline.certificate.sign import ENVELOPE, envelope, is_stale
 from pipeline.certificate.statement import CERTIFICATE, Inputs, Statement, datasets_of, parse, state
 from pipeline.errors import BusyError, GateError, SchemaError, StorageError
 from pipeline.generation import collect, has_size, keep_refused, remove_tree, settle
+from pipeline.shards.content import file_sha256
 from pipeline.shards.durable import storage_errors, write_atomic
 from pipeline.shards.hf import pointers
 from pipeline.shards.lock import FolderLock
 from pipeline.shards.part import QUARANTINE, Part, data_folder
-from pipeline.shards.writer import empty_shard, file_sha256
 from pipeline.signals import uninterrupted
 
 
@@ -64,18 +66,15 @@ class CleanFolder:
         force: whether nothing of the previous run is reused.
 
     Attributes:
-        previous: the certificate found, or None when there is none that can be read.
         staging: an empty folder on the same file system, below which the run's shards are written in the layout of
             the output folder (``<dataset>/data``, ``quarantine/<schema>``).
     """
 
     def __init__(self, path: Path, *, fsync: bool = True, force: bool = False) -> None:
         self.path, self._fsync, self._force = path, fsync, force
-        self.previous: Statement | None = None
         self.staging = path / STAGING
         self._held = b""
         self._made = False
-        self._known: dict[str, list[Receipt]] = {}
         self._whole: dict[str, bool] = {}
         self._cache = HashCache(path)
         self._stack = ExitStack()
@@ -87,10 +86,6 @@ class CleanFolder:
             stack.enter_context(FolderLock(self.path))
             stack.callback(self._leave)
             self._held = _read(self.path / CERTIFICATE)
-            self.previous = _parse(self._held)
-            if self.previous is not None and not self._force:
-                for receipt in self.previous.receipts():
-                    self._known.setdefault(receipt.memo, []).append(receipt)
             with storage_errors(self.path):
                 self.staging = self._stage()
             stack.callback(remove_tree, self.path / STAGING)
@@ -101,6 +96,18 @@ class CleanFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
+
+    @cached_property
+    def previous(self) -> Statement | None:
+        """The certificate found, None where there is none that can be read."""
+        return _parse(self._held)
+
+    @cached_property
+    def _known(self) -> dict[str, list[Receipt]]:
+        known: dict[str, list[Receipt]] = {}
+        for receipt in self.previous.receipts() if self.previous is not None and not self._force else ():
+            known.setdefault(receipt.memo, []).append(receipt)
+        return known
 
     def find(self, memo: str) -> tuple[Receipt, ...] | None:
         """The receipts of a source whose memo key is known and whose shards are all in place, in order. A shard that
@@ -124,6 +131,27 @@ class CleanFolder:
             return False
         self._cache.learn(name, part.sha256, before)
         return True
+
+    def confirm(self, digest: str, agrees: Callable[[Statement], bool]) -> Outcome | None:
+        """Publish once more the certificate found: what a run comes to that finds nothing changed.
+
+        Pointers are mended and what no certificate names is removed, as by ``publish``.
+
+        Args:
+            digest: sha256 of the certificate that this program made of the very same inputs.
+            agrees: whether the certificate agrees with what the run found.
+
+        Returns None, with nothing done, where the folder holds another certificate or not every shard of it.
+        """
+        if sha256(self._held) != digest:
+            return None
+        statement = parse(self._held)
+        whole = agrees(statement) and all(self._is_whole(*file) for file in statement.files.items())
+        if not whole:
+            return None
+        self.previous = statement
+        with storage_errors(self.path), uninterrupted():
+            return self._commit(statement, self._held, ())
 
     def publish(self, inputs: Inputs, receipts: Sequence[Receipt], keys: Sequence[Path] = ()) -> Outcome:
         """Commit a run.
@@ -149,9 +177,9 @@ class CleanFolder:
         with storage_errors(self.path):
             statement = state(inputs, receipts, self._empty_shards(inputs, receipts))
             with uninterrupted():
-                return self._commit(statement, keys)
+                return self._commit(statement, statement.to_bytes(), keys)
 
-    def _commit(self, statement: Statement, keys: Sequence[Path]) -> Outcome:
+    def _commit(self, statement: Statement, content: bytes, keys: Sequence[Path]) -> Outcome:
         files = statement.files
         written = settle(self.path, self.staging, files, self._is_whole, fsync=self._fsync)
         if _read(self.path / CERTIFICATE) != self._held:
@@ -160,9 +188,8 @@ class CleanFolder:
                 where=str(self.path),
                 remedy="make sure that one run at a time writes here; run again",
             )
-        for name, content in pointers(datasets_of(statement)).items():
-            self._write(name, content)
-        content = statement.to_bytes()
+        for name, pointer in pointers(datasets_of(statement)).items():
+            self._write(name, pointer)
         if keys:
             held = _read(self.path / ENVELOPE)
             self._write(ENVELOPE, envelope(content, keys, held))
@@ -182,6 +209,8 @@ class CleanFolder:
 
     def _empty_shards(self, inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, Part]:
         """A zero-row shard for each data set without rows, so that it opens all the same."""
+        from pipeline.shards.writer import empty_shard
+
         filled = {name for receipt in receipts for name, parts in receipt.parts.items() if parts}
         return {
             name: empty_shard(self.staging / data_folder(name), schema, fsync=self._fsync)
@@ -236,10 +265,7 @@ def _parse(content: bytes) -> Statement | None:
     """The certificate if it is whole: a damaged one is no memory to build on."""
     try:
         statement = parse(content)
-        return (
-            statement
-            if statement.to_bytes() == content and statement.recomputed_root() == statement.root
-            else None
-        )
+        whole = statement.to_bytes() == content and statement.recomputed_root() == statement.root
+        return statement if whole else None
     except ValueError:
         return None

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from dataclasses import asdict
 from typing import Any
 
 import pipeline
 from pipeline.certificate.digest import digest_of, sha256
 from pipeline.certificate.statement import Contract
+from pipeline.libraries import libraries
 from pipeline.reasons import Policy, Reason, Scope
 from pipeline.schema.model import Schema
 from pipeline.stages.line import Line, label_names
-
-LIBRARIES = (
-    "datasets", "fastexcel", "jinja2", "msgspec", "numpy", "pandera", "pillow", "polars", "pyarrow", "tokenizers",
-)  # fmt: skip
-"""Libraries whose version can change the bytes of a shard; the engine that encodes is proven equal, so is not here."""
-
-
-def libraries() -> dict[str, str]:
-    """Installed version of each library that can change bytes."""
-    return {name: importlib.metadata.version(name) for name in LIBRARIES}
 
 
 def dataset_names(schema: Schema) -> dict[str, str]:

@@ -11,8 +11,9 @@ from pipeline.certificate.cache import HashCache
 from pipeline.certificate.digest import digest_of
 from pipeline.certificate.receipt import memo_key
 from pipeline.certificate.statement import Contract, Inputs
-from pipeline.contract import contract_of, decides, libraries
+from pipeline.contract import contract_of, decides
 from pipeline.errors import InputError
+from pipeline.libraries import libraries
 from pipeline.reasons import Policy, Reason
 from pipeline.schema.load import LoadedSchema
 from pipeline.sources.discover import Claim, discover
@@ -51,6 +52,7 @@ class Plan:
         inputs: claimed files that can be read, by (schema, source).
         notes: what is said of files: skipped, unclaimed, hidden sheets.
         faults: files that cannot be read; they cost the exit code, not the run.
+        listing: digest of the raw folder's listing, as ``sources.discover`` gives it.
     """
 
     raw: Path
@@ -60,6 +62,7 @@ class Plan:
     inputs: tuple[Input, ...]
     notes: tuple[FileNote, ...]
     faults: tuple[FileNote, ...]
+    listing: str = ""
 
     def certificate_inputs(
         self, faults: Sequence[FileNote], repeated: Mapping[str, Mapping[str, int]]
@@ -81,13 +84,16 @@ class Plan:
         )
 
 
-def make(raw: Path, schemas: Sequence[LoadedSchema], known: Known | None = None) -> Plan:
+def make(
+    raw: Path, schemas: Sequence[LoadedSchema], known: Known | None = None, cache: HashCache | None = None
+) -> Plan:
     """Make the plan. Tokenizers are loaded and templates probed here, every file is inspected and hashed.
 
     Args:
         raw: the raw folder.
         schemas: loaded schemas, in the order given.
         known: gives the notes of a source whose result is at hand, so that the file need not be inspected.
+        cache: digests of files of the raw folder that did not change.
 
     Raises:
         InputError: the raw folder is missing or holds nothing that could be read.
@@ -99,7 +105,7 @@ def make(raw: Path, schemas: Sequence[LoadedSchema], known: Known | None = None)
     decided = [digest_of(decides(contract)) for contract in contracts]
     found = discover(raw, [loaded.schema for loaded in schemas])
     _something_claimed(raw, schemas, found.claims, found.notes)
-    cache = HashCache(raw)
+    cache = cache or HashCache(raw)
     inputs: list[Input] = []
     notes = list(found.notes)
     faults: list[FileNote] = [note for note in notes if note.reason.facts.default is Policy.ERROR]
@@ -115,7 +121,7 @@ def make(raw: Path, schemas: Sequence[LoadedSchema], known: Known | None = None)
     cache.save()
     inputs.sort(key=lambda i: (i.claim.schema_index, i.claim.source))
     kept = tuple(note for note in notes if note.reason.facts.default is not Policy.ERROR)
-    return Plan(raw, tuple(schemas), lines, contracts, tuple(inputs), kept, tuple(faults))
+    return Plan(raw, tuple(schemas), lines, contracts, tuple(inputs), kept, tuple(faults), found.listing)
 
 
 def partitions_of(plan: Plan, one: Input) -> tuple[Partition, ...]:

@@ -6,80 +6,23 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
 
+from pipeline import ground, unchanged
+from pipeline.certificate.cache import HashCache
 from pipeline.certificate.receipt import Receipt, Repeat
-from pipeline.commit import CleanFolder, Outcome
+from pipeline.commit import CleanFolder
 from pipeline.engine.base import Engine
 from pipeline.errors import InputError, SchemaError
-from pipeline.partition import Progress, Task, forget, process
+from pipeline.job import Options, Summary, Watch
+from pipeline.partition import Task, forget, process
 from pipeline.plan import Input, Known, Plan, check_raw, make, partitions_of
 from pipeline.reasons import Reason
 from pipeline.repeats import find
 from pipeline.schema.load import LoadedSchema, load_schemas
-from pipeline.shards.writer import file_sha256
 from pipeline.sources.fault import FileNote
 from pipeline.sources.partition import Partition
-
-
-class Watch(Protocol):
-    """Whoever is told how the run goes: the terminal, a log, nobody."""
-
-    def planned(self, plan: Plan, tasks: int) -> None: ...
-
-    def batch(self, progress: Progress) -> None: ...
-
-    def partition(self, done: Receipt | FileNote) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the caller chose.
-
-    Attributes:
-        workers: processes; the result is the same with any number.
-        max_quarantine: largest share of quarantined records, instead of each schema's own.
-        force: whether nothing of the previous run is reused.
-        fsync: whether everything is on the disk before the next step; off for scratch runs.
-        engine: ``local`` or ``ray``.
-        keys: private keys that sign the certificate.
-    """
-
-    raw: Path
-    clean: Path
-    schemas: tuple[Path, ...]
-    workers: int = 1
-    max_quarantine: float | None = None
-    force: bool = False
-    fsync: bool = True
-    engine: str = "local"
-    keys: tuple[Path, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What a run did.
-
-    Attributes:
-        outcome: the commit.
-        notes, faults: what is said of files, and files that could not be read.
-        reused: number of files whose result was taken over.
-        seconds: wall-clock time by step.
-    """
-
-    outcome: Outcome
-    notes: tuple[FileNote, ...]
-    faults: tuple[FileNote, ...]
-    reused: int
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def totals(self) -> dict[str, Any]:
-        """rows_read, certified, quarantined, dropped, reasons, repairs, flags."""
-        totals: dict[str, Any] = self.outcome.statement.predicate["totals"]
-        return totals
 
 
 def run(options: Options, watch: Watch) -> Summary:
@@ -90,12 +33,16 @@ def run(options: Options, watch: Watch) -> Summary:
     """
     clock = _Clock()
     forget()
+    around, looked = ground.circumstances(options), ground.look(options.schemas)
     schemas = _with_budget(load_schemas(list(options.schemas)), options.max_quarantine)
+    named = ground.named_by(schemas)
+    looked = {**ground.look(named), **looked} if named is not None else {}
+    looked = looked if ground.is_settled(looked) else {}
     _apart(options.raw, options.clean)
     check_raw(options.raw)
     with ExitStack() as stack:
         folder = _Folder(options, stack)
-        plan = make(options.raw, schemas, folder.known)
+        plan = make(options.raw, schemas, folder.known, folder.cache)
         clock.lap("plan")
         found, tasks = _tasks(plan, folder, options)
         watch.planned(plan, len(tasks))
@@ -111,8 +58,10 @@ def run(options: Options, watch: Watch) -> Summary:
         plan = replace(plan, notes=(*plan.notes, *_empty(plan.notes, receipts)))
         outcome = folder.clean.publish(plan.certificate_inputs(faults, repeated), receipts, options.keys)
         clock.lap("commit")
-    sources = {receipt.source for receipt in found}
-    return Summary(outcome, plan.notes, (*plan.faults, *faults), len(sources), clock.laps)
+        sources = {receipt.source for receipt in found}
+        summary = Summary(outcome, plan.notes, (*plan.faults, *faults), len(sources), clock.laps)
+        unchanged.keep(options, around, looked, plan, summary)
+    return summary
 
 
 class _Folder:
@@ -120,7 +69,7 @@ class _Folder:
 
     def __init__(self, options: Options, stack: ExitStack) -> None:
         self.clean = stack.enter_context(CleanFolder(options.clean, fsync=options.fsync, force=options.force))
-        self._raw = options.raw
+        self.cache = HashCache(options.raw)
         before = self.clean.previous
         self._notes: dict[str, list[FileNote]] = {}
         for slug, source, found, expected in before.predicate["notes"] if before is not None else ():
@@ -138,8 +87,7 @@ class _Folder:
         if receipts is None:
             return None
         named = {name: digest for receipt in receipts for name, digest in receipt.refers.items()}
-        same = all(_digest(self._raw / name) == digest for name, digest in sorted(named.items()))
-        return receipts if same else None
+        return receipts if self.cache.have(named) else None
 
     def _known(self, memo: str, source: str) -> tuple[FileNote, ...] | None:
         return tuple(self._notes.get(source, ())) if self.find(memo) is not None else None
@@ -287,11 +235,6 @@ def _apart(raw: Path, clean: Path) -> None:
             where=f"{raw}, {clean}",
             remedy="choose an output folder beside the raw folder",
         )
-
-
-def _digest(path: Path) -> str:
-    """sha256 of a file, "" where there is none."""
-    return file_sha256(path) if path.is_file() else ""
 
 
 def _engine(name: str) -> Engine:

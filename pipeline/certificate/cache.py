@@ -1,25 +1,25 @@
 """What was hashed before, so that a file that did not change since is not hashed again.
 
 A file is known by (device, inode, size, mtime, ctime): an edit that restores the mtime still moves the ctime. The
-record lies in the user's own cache folder, never beside the data it vouches for.
+record lies in the user's own cache folder (``notes.py`` says what of it is trusted).
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
+import re
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
-from pipeline.shards.writer import file_sha256
+from pipeline.certificate.notes import Notes
+from pipeline.shards.content import file_sha256
 
 RACY_NS = 2_000_000_000
 """A file changed less than this before it was recorded is not trusted: another edit within one tick of the file
 system's clock would leave the same times."""
 
+SHA256 = re.compile(r"[0-9a-f]{64}")
 Stamp = tuple[int, int, int, int, int]
 
 
@@ -28,14 +28,13 @@ class HashCache:
 
     Args:
         folder: the folder.
-        place: where records are kept; default ``$XDG_CACHE_HOME/cleanroom`` or ``~/.cache/cleanroom``.
+        place: where records are kept; default: the user's cache folder.
     """
 
     def __init__(self, folder: Path, place: Path | None = None) -> None:
-        self._folder = folder
-        key = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:32]
-        self._path = (place or _default_place()) / f"{key}.json"
-        self._known = _load(self._path)
+        self._folder = os.fspath(folder)
+        self._notes = Notes(folder, place=place)
+        self._known = _known(self._notes.read())
         self._fresh: dict[str, tuple[Stamp, str]] = {}
 
     def knows(self, name: str, sha256: str) -> bool:
@@ -45,7 +44,7 @@ class HashCache:
     def recall(self, name: str) -> str | None:
         """The digest this file was found to have, None when it is not known or the file changed since."""
         known = self._known.get(name)
-        if known is None or known[0] != _stamp(self._folder / name):
+        if known is None or known[0] != stamp(f"{self._folder}/{name}"):
             return None
         self._fresh[name] = known
         return known[1]
@@ -55,50 +54,58 @@ class HashCache:
         if (known := self.recall(name)) is not None:
             return known
         before = self.stamp(name)
-        made = file_sha256(self._folder / name)
+        made = file_sha256(Path(self._folder, name))
         self.learn(name, made, before)
         return made
 
+    def have(self, digests: Mapping[str, str]) -> bool:
+        """Whether each of these files has this digest; "" says that no such file is there."""
+        return all(self._found(name) == digest for name, digest in digests.items())
+
+    def _found(self, name: str) -> str | None:
+        """The digest of this file, "" where there is none, None where it cannot be read."""
+        known = self.recall(name)
+        try:
+            return known or (self.digest(name) if Path(self._folder, name).is_file() else "")
+        except OSError:
+            return None
+
     def stamp(self, name: str) -> Stamp | None:
-        """The file as it stands; take it before hashing, and give it to ``learn`` after."""
-        return _stamp(self._folder / name)
+        """The file as it stands, None where it changed just now; take it before hashing, give it to ``learn`` after."""
+        found = stamp(f"{self._folder}/{name}")
+        return found if found is not None and settled(found) else None
 
     def learn(self, name: str, sha256: str, before: Stamp | None) -> None:
-        """Note that the file has this digest, unless it changed meanwhile or just now."""
-        after = _stamp(self._folder / name)
-        if before is not None and before == after and max(after[3:]) < time.time_ns() - RACY_NS:
-            self._fresh[name] = after, sha256
+        """Note that the file has this digest, unless it changed meanwhile or just before."""
+        if before is not None and before == stamp(f"{self._folder}/{name}"):
+            self._fresh[name] = before, sha256
 
     def save(self) -> None:
         """Keep what is known for the next time. A cache that cannot be written is no failure."""
-        if self._fresh == self._known:
-            return
-        with suppress(OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            beside = self._path.with_suffix(f".{os.getpid()}.tmp")
-            beside.write_text(json.dumps(self._fresh))
-            beside.replace(self._path)
+        if self._fresh != self._known:
+            self._notes.write(self._fresh)
 
 
-def _default_place() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "cleanroom"
-
-
-def _stamp(path: Path) -> Stamp | None:
+def stamp(path: str | Path) -> Stamp | None:
+    """(device, inode, size, mtime, ctime) of a file, None where there is none."""
     try:
-        facts = path.stat()
-    except OSError:
+        facts = os.stat(path)  # noqa: PTH116 - asked for every file of a run
+    except (OSError, ValueError):
         return None
     return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
 
 
-def _load(path: Path) -> dict[str, tuple[Stamp, str]]:
-    """Records of an earlier verification; none where they are unreadable, damaged or another user's."""
+def settled(found: Stamp) -> bool:
+    """Whether the file changed long enough ago for its stamp to be trusted from now on."""
+    return max(found[3:]) < time.time_ns() - RACY_NS
+
+
+def _known(value: object) -> dict[str, tuple[Stamp, str]]:
+    """Records of an earlier run; none where they have not the form."""
+    if not isinstance(value, dict):
+        return {}
     try:
-        if path.stat().st_uid != os.geteuid():
-            return {}
-        value: Mapping[str, tuple[tuple[int, ...], str]] = json.loads(path.read_text())
-        return {name: ((d, i, s, m, c), digest) for name, ((d, i, s, m, c), digest) in value.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+        found = {name: ((d, i, s, m, c), digest) for name, ((d, i, s, m, c), digest) in value.items()}
+        return found if all(SHA256.fullmatch(digest) for _, digest in found.values()) else {}
+    except (ValueError, TypeError):
         return {}

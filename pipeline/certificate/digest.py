@@ -57,11 +57,16 @@ def root_digest(files: Iterable[tuple[str, str, int]], predicate: Mapping[str, A
         predicate: everything else the certificate says: contracts, Arrow schemas, tokenizers, templates, parameters,
             libraries, inputs. Binding it whole means that no byte of a certificate can change unnoticed.
     """
+    return root_over(files, canonical(predicate))
+
+
+def root_over(files: Iterable[tuple[str, str, int]], content: bytes) -> str:
+    """The same root, from the predicate's canonical bytes."""
     state = hashlib.sha256(_ROOT)
     for name, digest, rows in sorted(files):
         encoded = name.encode("utf-8", "surrogatepass")
         state.update(
             struct.pack(">Q", len(encoded)) + encoded + bytes.fromhex(digest) + struct.pack(">Q", rows)
         )
-    state.update(b"\n" + hashlib.sha256(canonical(predicate)).digest())
+    state.update(b"\n" + hashlib.sha256(content).digest())
     return state.hexdigest()

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from pipeline.certificate.failure import Code, Failure, failure
+from pipeline.shards.column import ColumnStatistics, merge
 from pipeline.shards.part import Part
-from pipeline.shards.statistics import ColumnStatistics, measure, merge
+from pipeline.shards.statistics import measure
 
 END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 """The last eight bytes of a stream that was closed. A stream cut at a batch border lacks them and opens all the same,

@@ -10,16 +10,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from pipeline.certificate import receipt as receipts_
 from pipeline.certificate import statistics
-from pipeline.certificate.digest import canonical, digest_of, exact, root_digest
+from pipeline.certificate.digest import canonical, digest_of, exact, root_over
 from pipeline.certificate.receipt import Receipt
 from pipeline.shards.part import PLACE, Part, data_folder, quarantine_folder
-from pipeline.shards.writer import relaxed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "urn:cleanroom-pipeline:certificate:v1"
@@ -91,14 +91,12 @@ class Statement:
 
     def to_bytes(self) -> bytes:
         """The canonical bytes of ``certificate.json``."""
-        return canonical(
-            {
-                "_type": STATEMENT,
-                "subject": [{"name": SUBJECT, "digest": {"sha256": self.root}}],
-                "predicateType": PREDICATE,
-                "predicate": self.predicate,
-            }
+        head = canonical({"_type": STATEMENT})
+        tail = canonical(
+            {"predicateType": PREDICATE, "subject": [{"name": SUBJECT, "digest": {"sha256": self.root}}]}
         )
+        # In the order of their names the predicate's key stands between those of the two.
+        return b"".join([head[:-2], b',"predicate":', self._content[:-1], b",", tail[1:]])
 
     @cached_property
     def files(self) -> dict[str, Part]:
@@ -124,13 +122,27 @@ class Statement:
 
     def recomputed_root(self) -> str:
         """The root that the file list and the predicate give."""
-        return root_of(self.predicate)
+        return root_over(_listed(self.predicate), self._content)
+
+    def rooted(self) -> Statement:
+        """The same under the root that its content gives."""
+        made = Statement(self.recomputed_root(), self.predicate)
+        made.__dict__["_content"] = self._content
+        return made
+
+    @cached_property
+    def _content(self) -> bytes:
+        """Canonical bytes of the predicate: most of a certificate's cost, so they are made once."""
+        return canonical(self.predicate)
 
 
 def root_of(predicate: Mapping[str, Any]) -> str:
     """Root digest of a predicate and the files it lists."""
-    files = [(f"{f['folder']}/{f['name']}", f["sha256"], f["rows"]) for f in predicate["files"]]
-    return root_digest(files, predicate)
+    return Statement("", predicate).recomputed_root()
+
+
+def _listed(predicate: Mapping[str, Any]) -> list[tuple[str, str, int]]:
+    return [(f"{f['folder']}/{f['name']}", f["sha256"], f["rows"]) for f in predicate["files"]]
 
 
 def state(inputs: Inputs, receipts: Sequence[Receipt], empty: Mapping[str, Part]) -> Statement:
@@ -159,7 +171,7 @@ def state(inputs: Inputs, receipts: Sequence[Receipt], empty: Mapping[str, Part]
         "repeated": {name: dict(counts) for name, counts in inputs.repeated.items() if counts},
         "notes": sorted(list(note) for note in inputs.notes),
     }
-    return Statement(root_of(predicate), predicate)
+    return Statement("", predicate).rooted()
 
 
 def parse(content: bytes) -> Statement:
@@ -201,6 +213,8 @@ def totals(receipts: Sequence[Receipt]) -> dict[str, Any]:
 
 def fields_of(schema: pa.Schema) -> list[list[str]]:
     """An Arrow schema in words, a column: name, type as stored, and whether nulls may stand there."""
+    from pipeline.shards.writer import relaxed
+
     stored = relaxed(schema)
     return [
         [f.name, str(stored.field(f.name).type), "nullable" if f.nullable else "not null"] for f in schema

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
+from pipeline.shards.column import merge
 from pipeline.shards.part import Part
-from pipeline.shards.statistics import merge
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 def of_parts(parts: Iterable[Part]) -> dict[str, dict[str, Any]]:
@@ -22,6 +23,8 @@ def histogram(lengths: npt.NDArray[np.integer[Any]]) -> dict[str, int]:
     """Samples by length, in buckets that double: the key is the bucket's upper end ("64" holds 33 to 64)."""
     if not len(lengths):
         return {}
+    import numpy as np
+
     powers = np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64)
     buckets, counts = np.unique(powers, return_counts=True)
     return {str(1 << int(power)): int(count) for power, count in zip(buckets, counts, strict=True)}

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from pipeline.job import Options, Summary
+    from pipeline.report.watch import Watch
 
 
 class LogFormat(StrEnum):
@@ -79,37 +83,78 @@ def run_command(
     """
     from pipeline.cli.schema_files import schema_files
     from pipeline.exits import Exit
-    from pipeline.report import html
-    from pipeline.report import metrics as measured
-    from pipeline.report import record as recorded
-    from pipeline.report.lineage import Lineage
-    from pipeline.report.log import JsonLog
-    from pipeline.report.prometheus import Prometheus
+    from pipeline.job import Options
     from pipeline.report.several import Several
-    from pipeline.report.terminal import Terminal
-    from pipeline.run import Options, run
     from pipeline.stores.session import session
+    from pipeline.unchanged import run
 
-    told = JsonLog() if log_format is LogFormat.JSON else Terminal(batch_size)
-    files = [Prometheus(prometheus)] if prometheus else []
-    traced = [Lineage(lineage, raw, clean)] if lineage else []
-    with Several([told, *files, *traced]) as watch, session(raw, clean) as places:
+    watches = _watches(log_format, batch_size, prometheus, lineage, raw, clean)
+    with Several(watches) as watch, session(raw, clean) as places:
         options = Options(
             places.raw, places.clean, schema_files(schema, schemas), workers, max_quarantine, force, fsync,
             engine.value, tuple(sign or ()),
         )  # fmt: skip
         summary = run(options, watch)
         places.publish(summary.outcome.statement)
-        if metrics is not None:
-            measured.write(metrics, summary.outcome.statement, places.clean)
-        if plots is not None:
-            measured.write_plots(plots, summary.outcome.statement)
-        if report is not None:
-            html.write(report, summary.outcome.statement, (*summary.notes, *summary.faults))
-        if record is not None:
-            recorded.write(record, options, summary)
+        _write(options, summary, record, metrics, plots, report)
         code = Exit.INPUT if summary.faults else Exit.OK
         watch.end(options, summary, code)
     if code is Exit.OK and summary.outcome.unchanged:
         raise typer.Exit(unchanged_exit_code)
     raise typer.Exit(code)
+
+
+def _watches(
+    log_format: LogFormat,
+    batch_size: int,
+    prometheus: Path | None,
+    lineage: Path | None,
+    raw: str,
+    clean: str,
+) -> list[Watch]:
+    """Whoever is told of the run; only what is asked for is imported."""
+    watches: list[Watch] = []
+    if log_format is LogFormat.JSON:
+        from pipeline.report.log import JsonLog
+
+        watches.append(JsonLog())
+    else:
+        from pipeline.report.terminal import Terminal
+
+        watches.append(Terminal(batch_size))
+    if prometheus:
+        from pipeline.report.prometheus import Prometheus
+
+        watches.append(Prometheus(prometheus))
+    if lineage:
+        from pipeline.report.lineage import Lineage
+
+        watches.append(Lineage(lineage, raw, clean))
+    return watches
+
+
+def _write(
+    options: Options,
+    summary: Summary,
+    record: Path | None,
+    metrics: Path | None,
+    plots: Path | None,
+    report: Path | None,
+) -> None:
+    """The files asked for."""
+    statement = summary.outcome.statement
+    if metrics is not None or plots is not None:
+        from pipeline.report import metrics as measured
+
+        if metrics is not None:
+            measured.write(metrics, statement, options.clean)
+        if plots is not None:
+            measured.write_plots(plots, statement)
+    if report is not None:
+        from pipeline.report import html
+
+        html.write(report, statement, (*summary.notes, *summary.faults))
+    if record is not None:
+        from pipeline.report import record as recorded
+
+        recorded.write(record, options, summary)

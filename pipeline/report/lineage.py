@@ -20,7 +20,7 @@ from pipeline.report.watch import Watch, exit_of
 from pipeline.shards.durable import storage_errors
 
 if TYPE_CHECKING:
-    from pipeline.run import Options, Summary
+    from pipeline.job import Options, Summary
 
 PRODUCER = f"urn:cleanroom-pipeline:{pipeline.__version__}"
 SPECIFICATION = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"

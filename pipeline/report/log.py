@@ -14,8 +14,7 @@ from pipeline.exits import Exit
 from pipeline.report.watch import Watch, exit_of
 
 if TYPE_CHECKING:
-    from pipeline.plan import Plan
-    from pipeline.run import Options, Summary
+    from pipeline.job import Options, Planned, Summary
     from pipeline.sources.fault import FileNote
 
 
@@ -38,7 +37,7 @@ class JsonLog(Watch):
         code = Exit.OK if error is None else exit_of(error)
         self._say("run.end", exit=int(code), published=False, **facts)
 
-    def planned(self, plan: Plan, tasks: int) -> None:
+    def planned(self, plan: Planned, tasks: int) -> None:
         self._say(
             "run.plan", files=len(plan.inputs), partitions=tasks, schemas=[c.name for c in plan.contracts]
         )

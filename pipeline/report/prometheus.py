@@ -17,7 +17,7 @@ from pipeline.report.watch import Watch, exit_of
 from pipeline.shards.durable import storage_errors, write_atomic
 
 if TYPE_CHECKING:
-    from pipeline.run import Options, Summary
+    from pipeline.job import Options, Summary
 
 Sample = tuple[Mapping[str, str], float]
 

@@ -12,11 +12,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.contract import libraries
+from pipeline.libraries import libraries
 from pipeline.shards.durable import storage_errors, write_atomic
 
 if TYPE_CHECKING:
-    from pipeline.run import Options, Summary
+    from pipeline.job import Options, Summary
 
 
 def record_of(options: Options, summary: Summary) -> dict[str, Any]:

@@ -12,9 +12,8 @@ from pipeline.report.watch import Watch
 
 if TYPE_CHECKING:
     from pipeline.certificate.receipt import Receipt
+    from pipeline.job import Options, Planned, Summary
     from pipeline.partition import Progress
-    from pipeline.plan import Plan
-    from pipeline.run import Options, Summary
     from pipeline.sources.fault import FileNote
 
 
@@ -37,7 +36,7 @@ class Several(Watch):
     ) -> None:
         self._stack.__exit__(kind, error, trace)
 
-    def planned(self, plan: Plan, tasks: int) -> None:
+    def planned(self, plan: Planned, tasks: int) -> None:
         for watch in self._watches:
             watch.planned(plan, tasks)
 

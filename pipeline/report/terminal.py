@@ -19,9 +19,8 @@ from pipeline.report.counted import dataset_tokens, findings_of
 from pipeline.report.watch import Watch
 
 if TYPE_CHECKING:
+    from pipeline.job import Options, Planned, Summary
     from pipeline.partition import Progress as BatchProgress
-    from pipeline.plan import Plan
-    from pipeline.run import Options, Summary
     from pipeline.sources.fault import FileNote
 
 STYLE = {Policy.QUARANTINE: "red", Policy.REPAIR: "yellow", Policy.FLAG: "cyan", Policy.ERROR: "bold red"}
@@ -51,7 +50,7 @@ class Terminal(Watch):
     ) -> None:
         self._bar.stop()
 
-    def planned(self, plan: Plan, tasks: int) -> None:
+    def planned(self, plan: Planned, tasks: int) -> None:
         self._bar.update(self._task, total=tasks)
 
     def batch(self, progress: BatchProgress) -> None:

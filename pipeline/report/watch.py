@@ -11,9 +11,8 @@ from pipeline.signals import Stopped
 
 if TYPE_CHECKING:
     from pipeline.certificate.receipt import Receipt
+    from pipeline.job import Options, Planned, Summary
     from pipeline.partition import Progress
-    from pipeline.plan import Plan
-    from pipeline.run import Options, Summary
     from pipeline.sources.fault import FileNote
 
 
@@ -33,7 +32,7 @@ class Watch:
     ) -> None:
         return None
 
-    def planned(self, plan: Plan, tasks: int) -> None:
+    def planned(self, plan: Planned, tasks: int) -> None:
         """The plan is made; ``tasks`` partitions are left to do."""
 
     def batch(self, progress: Progress) -> None:

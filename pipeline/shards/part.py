@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.shards.statistics import ColumnStatistics, from_json
+from pipeline.shards.column import ColumnStatistics, from_json
 
 PART_NAME = re.compile(r"part-[0-9a-f]{20}\.arrow")
 """Every shard is named after the first 20 hexadecimal digits of its sha256."""

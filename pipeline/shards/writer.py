@@ -6,7 +6,6 @@ the bytes, so rows are regrouped here and nothing of the caller's chunks is kept
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +14,11 @@ from types import TracebackType
 import pyarrow as pa
 import pyarrow.ipc
 
+from pipeline.shards.column import ColumnStatistics, merge
+from pipeline.shards.content import file_sha256
 from pipeline.shards.durable import storage_errors, sync_file
 from pipeline.shards.part import Part, part_name
-from pipeline.shards.statistics import ColumnStatistics, measure, merge
+from pipeline.shards.statistics import measure
 
 SHARD_BYTES = 1 << 30
 """Most bytes of a shard, which ends before its row count is reached: Arrow's 32-bit offsets and memory maps want
@@ -175,13 +176,6 @@ def _written_bytes(batch: pa.RecordBatch) -> int:
 
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression=None, use_threads=False, emit_dictionary_deltas=False)
-
-
-def file_sha256(path: Path) -> str:
-    """Digest of a file's bytes, hexadecimal. Hashing after the write is faster than hashing inside it: the file is
-    in the page cache."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def relaxed(schema: pa.Schema) -> pa.Schema:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -51,10 +53,12 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """Claims sorted by (source, schema), and what is said of files, sorted by source."""
+    """Claims sorted by (source, schema), and what is said of files, sorted by source; ``listing`` is the digest of the
+    listing they were made from (``listing``)."""
 
     claims: tuple[Claim, ...]
     notes: tuple[FileNote, ...]
+    listing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,8 @@ def discover(raw: Path, schemas: Sequence[Schema]) -> Discovery:
     claims: list[Claim] = []
     notes: list[FileNote] = []
     images: list[str] = []
-    for found in _walk(raw.resolve()):
+    walked = list(_walk(raw.resolve()))
+    for found in walked:
         name = PurePosixPath(found.source).name
         litter = found.litter or always_litter(name) or usual_litter(name, patterns)
         if found.saved and name.startswith(("cache-", "tmp")):
@@ -105,7 +110,21 @@ def discover(raw: Path, schemas: Sequence[Schema]) -> Discovery:
     notes += _images(images)
     claims.sort(key=lambda claim: (claim.source, claim.schema_index))
     notes.sort(key=lambda note: (note.source, note.reason.slug))
-    return Discovery(tuple(claims), tuple(notes))
+    return Discovery(tuple(claims), tuple(notes), _digest(walked))
+
+
+def listing(raw: Path) -> str:
+    """Digest of all that ``discover`` sees of a raw folder: the same listing and schemas give the same claims and
+    notes. Content, sizes and times of files are no part of it."""
+    return _digest(_walk(raw.resolve()))
+
+
+def _digest(walked: Iterable[_Found]) -> str:
+    facts = [
+        (one.source, one.litter, one.saved, one.fault and (str(one.fault), one.path.is_dir()))
+        for one in walked
+    ]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 def _claims(schema: Schema, found: _Found) -> bool:

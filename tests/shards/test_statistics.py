@@ -9,7 +9,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.shards.statistics import ColumnStatistics, from_json, measure, merge
+from pipeline.shards.column import ColumnStatistics, from_json, merge
+from pipeline.shards.statistics import measure
 
 SCHEMA = pa.schema(
     [

@@ -12,7 +12,7 @@ from pipeline.batch import Batch, Findings
 from pipeline.models.families import ImageSpec
 from pipeline.reasons import Reason
 from pipeline.schema.layout import Image, Layout
-from pipeline.shards.writer import file_sha256
+from pipeline.shards.content import file_sha256
 from pipeline.stages.context import Context
 from pipeline.stages.layout.page import HEIGHT, WIDTH, Pages, pages
 from pipeline.stages.layout.picture import Picture, PictureFault, read_picture
