@@ -74,6 +74,7 @@ class Project:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setattr(caches, "RACY_NS", 0)
+    monkeypatch.setattr(ground, "_files", lambda _: [["the program as it is"]])  # it may be edited meanwhile
     made, whole = Project(tmp_path), pipeline.run.run
 
     def counted(*arguments: Any) -> Summary:
