@@ -108,20 +108,21 @@ def make(
     cache = cache or HashCache(raw)
     inputs: list[Input] = []
     notes = list(found.notes)
-    faults: list[FileNote] = [note for note in notes if note.reason.facts.default is Policy.ERROR]
+    lost: list[FileNote] = []
     for claim in found.claims:
         line = lines[claim.schema_index]
         try:
             one, said = _input(claim, line, decided[claim.schema_index], known, cache)
         except FileFault as fault:
-            faults.append(fault.note)
+            lost.append(fault.note)
             continue
         inputs.append(one)
         notes += said
     cache.save()
     inputs.sort(key=lambda i: (i.claim.schema_index, i.claim.source))
+    faults = (*(note for note in notes if note.reason.facts.default is Policy.ERROR), *lost)
     kept = tuple(note for note in notes if note.reason.facts.default is not Policy.ERROR)
-    return Plan(raw, tuple(schemas), lines, contracts, tuple(inputs), kept, tuple(faults), found.listing)
+    return Plan(raw, tuple(schemas), lines, contracts, tuple(inputs), kept, faults, found.listing)
 
 
 def partitions_of(plan: Plan, one: Input) -> tuple[Partition, ...]:

@@ -71,6 +71,7 @@ class _Folder:
         self.clean = stack.enter_context(CleanFolder(options.clean, fsync=options.fsync, force=options.force))
         self.cache = HashCache(options.raw)
         before = self.clean.previous
+        self._several = before is not None and len(before.predicate["contracts"]) > 1
         self._notes: dict[str, list[FileNote]] = {}
         for slug, source, found, expected in before.predicate["notes"] if before is not None else ():
             self._notes.setdefault(source, []).append(FileNote(Reason.of(slug), source, found, expected))
@@ -90,7 +91,9 @@ class _Folder:
         return receipts if self.cache.have(named) else None
 
     def _known(self, memo: str, source: str) -> tuple[FileNote, ...] | None:
-        return tuple(self._notes.get(source, ())) if self.find(memo) is not None else None
+        notes = tuple(self._notes.get(source, ()))
+        # A note does not say whose schema's it is: where there were several, the file is inspected again.
+        return notes if self.find(memo) is not None and not (notes and self._several) else None
 
 
 class _Clock:

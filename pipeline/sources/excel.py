@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ import numpy as np
 from pipeline.batch import Batch, Findings, Int64s
 from pipeline.reasons import Reason
 from pipeline.schema.reading import SheetPattern
-from pipeline.sources.fault import FileNote, fault
+from pipeline.sources.fault import FileFault, FileNote, fault
 from pipeline.sources.header import SEARCH_ROWS, clean, expected, holds, prove
 from pipeline.sources.partition import BATCH_BYTES, BATCH_ROWS, Inspection, Partition, Reading
 from pipeline.sources.sandbox import Limits, run
@@ -35,9 +36,9 @@ Rows = list[tuple[int, list[str | None]]]
 def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection:
     """Choose the sheets and prove the header of each: one partition a sheet.
 
-    Hidden sheets that are not read are named, and so are visible ones where only the first is read. Raises
-    ``FileFault`` for a workbook that cannot be opened, a declared sheet that is missing, or a header that does not
-    hold the expected columns.
+    Hidden sheets that are not read are named, and so are visible ones where only the first is read. A sheet whose
+    header does not hold the expected columns costs that sheet, and is a note with the policy ``error``. Raises
+    ``FileFault`` for a workbook that cannot be opened, a declared sheet that is missing, or where that is every sheet.
     """
     read_ = schema.read
     header, sheets = read_.header, read_.sheets
@@ -52,6 +53,7 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
     tabs: list[tuple[str, str, str]] = [(n, s, k) for n, s, k in first["sheets"]]
     partitions: list[Partition] = []
     notes: list[FileNote] = []
+    lost: list[FileNote] = []
     taken: set[int] = set()
     frame: Any
     for frame in frames:
@@ -61,7 +63,12 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
         if not rows:
             notes.append(FileNote(Reason.FILE_EMPTY, claim.source, f"nothing in the sheet {name!r}", "rows"))
             continue
-        names, row = _header(rows, read_, fields, f"{claim.source}#{name}" if len(tabs) > 1 else claim.source)
+        try:
+            names, row = _header(rows, read_, fields, claim.source)
+        except FileFault as fault_:
+            where = f" in the sheet {name!r}" if len(tabs) > 1 else ""
+            lost.append(replace(fault_.note, found=fault_.note.found + where))
+            continue
         partitions.append(
             Partition(
                 claim.source,
@@ -73,7 +80,9 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
                 header=names,
             )
         )
-    notes += _skipped(claim.source, tabs, taken)
+    if lost and not partitions:
+        raise FileFault(lost[0])
+    notes += [*lost, *_skipped(claim.source, tabs, taken)]
     return Inspection(tuple(partitions), tuple(notes))
 
 

@@ -166,3 +166,29 @@ def test_reading_imports_no_pandas(tmp_path: Path) -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.split() == ["False", "False"]
+
+
+def test_a_sheet_without_the_header_costs_that_sheet_and_is_named(tmp_path: Path) -> None:
+    tabs = (
+        Tab("2023", table(HEAD, ("a", "x"))),
+        Tab("read me", table(("about", "this"), ("file", ""))),
+        Tab("twice", table(("id", "text", "text"), ("t", "y", "z"))),
+        Tab("2024", table(HEAD, ("b", "y"))),
+    )
+    book = read(write(tmp_path / "b.xlsx", *tabs), *HEAD, sheets="visible")
+    assert [(sheet.name, [row["id"] for _, row in sheet.records]) for sheet in book.sheets] == [
+        ("2023", ["a"]),
+        ("2024", ["b"]),
+    ]
+    assert [
+        (note.reason.slug, note.source, note.found, note.reason.facts.default.value) for note in book.notes
+    ] == [
+        ("header_missing", "b.xlsx", "'about', 'this' in the sheet 'read me'", "error"),
+        ("header_duplicate", "b.xlsx", "'text' in the sheet 'twice'", "error"),
+    ]
+
+
+@pytest.mark.parametrize("sheets", ["visible", "first_visible", ("one",)])
+def test_where_no_sheet_has_the_header_the_workbook_is_a_fault(tmp_path: Path, sheets: object) -> None:
+    tabs = (Tab("one", table(("a",), ("1",))), Tab("two", table(("b",), ("2",))))
+    assert fault(write(tmp_path / "b.xlsx", *tabs), sheets=sheets) == "header_missing"
