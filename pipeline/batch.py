@@ -22,19 +22,21 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """Cells that were parsed straight into the types of the fields that read them.
+    """Records that were parsed straight into the types of the fields that read them.
 
     Attributes:
-        values: the columns by header, each typed or String.
-        texts: gives the cells as read, String columns by header; they are parsed anew when first asked for.
+        values: the columns by header or key, each typed or String.
+        read: gives the same records with their cells or their raw JSON, which are parsed anew when first asked for.
     """
 
     values: pl.DataFrame
-    texts: Callable[[], pl.DataFrame]
+    read: Callable[[], Batch]
 
-    def filter(self, mask: pl.Series) -> Typed:
-        """The records where ``mask`` is true."""
-        return Typed(self.values.filter(mask), lambda: self.texts().filter(mask))
+    def take(self, keep: Mask) -> Typed:
+        """The records where ``keep`` is true."""
+        import polars as pl
+
+        return Typed(self.values.filter(pl.Series(keep)), lambda: self.read().take(keep))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Batch:
             them. None when there are none.
         decimal: decimal mark of the cells: ``.``, ``,`` or ``.,`` for either.
         sound: whether its bytes prove that no text of it holds NUL, U+FFFD or anything encoded twice.
-        typed: instead of ``cells``, where all of them were plainly right.
+        typed: instead of ``cells`` or ``raw``, where the records were plainly right.
     """
 
     source: str
@@ -88,12 +90,14 @@ class Batch:
             cells=None if self.cells is None else self.cells.filter(mask),
             raw=None if self.raw is None else self.raw.filter(pa.array(keep)),
             unread=None if self.unread is None else self.unread[keep],
-            typed=None if self.typed is None else self.typed.filter(mask),
+            typed=None if self.typed is None else self.typed.take(keep),
         )
 
-    def texts(self) -> pl.DataFrame | None:
-        """The cells as read, String columns by header; None where there are none."""
-        return self.cells if self.typed is None else self.typed.texts()
+    def as_read(self) -> Batch:
+        """The same records with ``cells`` or ``raw``."""
+        if self.typed is None:
+            return self
+        return replace(self.typed.read(), ids=self.ids, rows=self.rows, frame=self.frame, sound=self.sound)
 
     def with_frame(self, frame: pl.DataFrame) -> Batch:
         """The same records with other typed columns."""

@@ -25,15 +25,26 @@ _BUFFERS = _Buffers()
 
 
 def signs(array: npt.NDArray[np.uint8], sign: int, slot: int = 0) -> npt.NDArray[np.bool_]:
-    """Bool [bytes]: where ``sign`` stands. It holds until the next call with the same slot in the same thread."""
-    if len(array) > KEPT_BYTES:
-        return np.equal(array, sign)
-    buffer = _BUFFERS.slots.get(slot)
-    if buffer is None or len(buffer) < len(array):
-        buffer = _BUFFERS.slots[slot] = np.empty(len(array) + len(array) // 4, np.bool_)
-    found: npt.NDArray[np.bool_] = buffer[: len(array)]
+    """Bool [bytes]: where ``sign`` stands. It holds until the next answer with the same slot in the same thread."""
+    found = _buffer(len(array), slot)
     np.equal(array, sign, out=found)
     return found
+
+
+def up_to(array: npt.NDArray[np.uint8], sign: int, slot: int = 0) -> npt.NDArray[np.bool_]:
+    """Bool [bytes]: where ``sign`` stands or one before it in ASCII. It holds as long as that of ``signs``."""
+    found = _buffer(len(array), slot)
+    np.less_equal(array, sign, out=found)
+    return found
+
+
+def _buffer(size: int, slot: int) -> npt.NDArray[np.bool_]:
+    if size > KEPT_BYTES:
+        return np.empty(size, np.bool_)
+    buffer = _BUFFERS.slots.get(slot)
+    if buffer is None or len(buffer) < size:
+        buffer = _BUFFERS.slots[slot] = np.empty(size + size // 4, np.bool_)
+    return buffer[:size]
 
 
 def rare(data: bytes, sign: int, behind: int) -> npt.NDArray[np.int64]:
@@ -41,12 +52,14 @@ def rare(data: bytes, sign: int, behind: int) -> npt.NDArray[np.int64]:
 
     As long as it is rare, it is looked for from one to the next, which is several times faster than ``signs``.
     """
-    end = len(data) - behind
+    end, find = len(data) - behind, data.find
     places: list[int] = []
-    at = data.find(sign, 0, end)
-    while at >= 0 and len(places) < len(data) >> 10:
+    at = find(sign, 0, end)
+    for _ in range(len(data) >> 10):
+        if at < 0:
+            break
         places.append(at)
-        at = data.find(sign, at + 1, end)
+        at = find(sign, at + 1, end)
     if at < 0:
         return np.array(places, np.int64)
     return np.flatnonzero(signs(np.frombuffer(data, np.uint8)[:end], sign))

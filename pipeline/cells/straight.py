@@ -32,3 +32,16 @@ def straight(
         if read is None or found.setdefault(name, read) is not read:
             mixed.add(name)
     return {name: type_ for name, type_ in found.items() if name in header and name not in mixed}
+
+
+def flat(fields: Sequence[Field]) -> dict[str, pl.DataType | type[pl.DataType]]:
+    """Type of each top-level key of a JSON record, where nothing but texts, numbers, integers and booleans is read,
+    each from a key of its own; empty otherwise."""
+    kinds = (Kind.TEXT, Kind.INTEGER, Kind.NUMBER, Kind.BOOLEAN)
+    wanted = readings(fields)
+    names = [
+        reading.steps[0].key for reading in wanted if len(reading.steps) == 1 and not reading.steps[0].lists
+    ]
+    if len(set(names)) < len(wanted) or any(reading.type.kind not in kinds for reading in wanted):
+        return {}
+    return {name: reading.type.dtype() for name, reading in zip(names, wanted, strict=True)}

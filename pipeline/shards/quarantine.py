@@ -62,7 +62,7 @@ class QuarantineWriter:
         reasons = _reasons(batch.ids.tolist(), findings.items)
         if missing := sum(not hits for hits in reasons):
             raise ValueError(f"{missing} records set aside without a reason")
-        count = len(batch)
+        batch, count = batch.as_read(), len(batch)
         columns = {
             "source": [storable(batch.source)] * count,
             "sheet": [None if batch.sheet is None else storable(batch.sheet)] * count,
@@ -125,9 +125,7 @@ def _clip(text: str) -> str:
 
 def _cells(batch: Batch) -> Iterator[str | None]:
     """Each record's cells as one JSON object, or None where its bytes are kept instead."""
-    frame = batch.texts()
-    if frame is None and batch.raw is None:
-        frame = batch.frame
+    frame = batch.cells if batch.cells is not None else None if batch.raw is not None else batch.frame
     if frame is None:
         yield from [None] * len(batch)
         return

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from pipeline.batch import Int64s
+from pipeline.sources.pieces import Pieces
 from pipeline.sources.quotes import Borders, Broken, breaks_of
 
 KEEP_BYTES = 2**16
@@ -56,14 +57,14 @@ def line_end(begun: bytes) -> End:
 
 
 def blocks(
-    chunks: Iterable[bytes],
+    text: Pieces,
     scan: Scan,
     *,
     line: int,
     limit: int,
     ends: Callable[[bytes], End] = line_end,
 ) -> Iterator[Block]:
-    """Cut a stream of bytes into blocks of whole records.
+    """Cut a text into blocks of whole records.
 
     A record over ``limit`` bytes, its line break not counted, costs itself only: it comes as a block of its own, cut
     to its first bytes.
@@ -71,12 +72,10 @@ def blocks(
     Args:
         ends: called with what has been seen of such a record, says how its end is found.
     """
-    rest, head, offset, skipped = b"", b"", 0, 0
+    head, offset, skipped = b"", 0, 0
     end = line_end(b"")
-    for chunk in _ahead(chunks):
-        data, final = (rest + chunk[0] if rest else chunk[0]), chunk[1]
+    for data, final in text:
         if skipped:
-            rest = b""
             cut = end(data, final)
             if cut < 0:
                 skipped += len(data)
@@ -96,9 +95,11 @@ def blocks(
             yield from _within(block, limit) if cut > limit else (block,)
             line += len(borders.breaks)
             offset += cut
-        rest = data[cut:]
-        if len(rest) > limit + LINE_BREAK and not final:
-            head, skipped, end, rest = rest[:KEEP_BYTES], len(rest), ends(rest), b""
+        if len(data) - cut > limit + LINE_BREAK and not final:
+            rest = data[cut:]
+            head, skipped, end = rest[:KEEP_BYTES], len(rest), ends(rest)
+        elif not final:
+            text.again(len(data) - cut)
 
 
 def _within(block: Block, limit: int) -> Iterator[Block]:
@@ -145,14 +146,3 @@ def _oversized(head: bytes, line: int, offset: int, size: int) -> Block:
 
     end = np.array([len(head)], np.int64)
     return Block(head, line, offset, end, end, np.zeros(1, np.int64), oversized=size)
-
-
-def _ahead(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Each chunk, and whether it is the last one."""
-    previous: bytes | None = None
-    for chunk in chunks:
-        if previous is not None:
-            yield previous, False
-        previous = chunk
-    if previous is not None:
-        yield previous, True

@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.batch import Batch, Findings, Int64s, Mask, Typed
+from pipeline.batch import Batch, Findings, Int64s, Mask
 from pipeline.cells.straight import straight
-from pipeline.cells.text import is_sound
 from pipeline.cells.utf8 import is_utf8
 from pipeline.reasons import Reason
 from pipeline.sources.blocks import Block, blocks
-from pipeline.sources.encoding import text
 from pipeline.sources.fault import fault
 from pipeline.sources.packing import packed
 from pipeline.sources.partition import Inspection, Partition, Reading
+from pipeline.sources.pieces import pieces
 from pipeline.sources.plain import Plain
 from pipeline.sources.quotes import CR, LF, Borders, scan
 
@@ -59,7 +58,7 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
         return scan(data, delimiter, final=final, limit=limit)
 
     def batches(dropped: Counter[str]) -> Iterator[tuple[Batch, Findings]]:
-        found = blocks(text(path, partition), borders, line=partition.first_row, limit=limit)
+        found = blocks(pieces(path, partition), borders, line=partition.first_row, limit=limit)
         return packed(_piece(block, partition, plain, schema, limit, dropped) for block in found)
 
     return Reading(batches)
@@ -69,11 +68,10 @@ def _piece(
     block: Block, partition: Partition, plain: Plain, schema: Schema, limit: int, dropped: Counter[str]
 ) -> tuple[Batch, Findings, int]:
     """One block of records as a batch with ids from 0."""
-    cells = plain(block)
-    if cells is None:
+    batch = plain(block)
+    if batch is None:
         return *_carefully(block, partition, schema, limit, dropped), len(block.data)
-    batch = _batch(partition, cells, block.line + block.lines)
-    return replace(batch, sound=is_sound(block.data)), Findings(), len(block.data)
+    return batch, Findings(), len(block.data)
 
 
 def _carefully(
@@ -107,12 +105,11 @@ def _carefully(
     return replace(batch, raw=_raw(block, starts, kept, unread), unread=unread), _findings(bad, kept, schema)
 
 
-def _batch(partition: Partition, cells: pl.DataFrame | Typed, rows: Int64s) -> Batch:
+def _batch(partition: Partition, cells: pl.DataFrame, rows: Int64s) -> Batch:
     import polars as pl
 
     ids = np.arange(len(rows), dtype=np.int64)
-    batch = Batch(partition.source, None, ids, rows, pl.DataFrame(), decimal=partition.decimal)
-    return replace(batch, typed=cells) if isinstance(cells, Typed) else replace(batch, cells=cells)
+    return Batch(partition.source, None, ids, rows, pl.DataFrame(), cells, decimal=partition.decimal)
 
 
 def _parse(data: bytes, partition: Partition) -> tuple[pl.DataFrame, list[tuple[int, int]]]:

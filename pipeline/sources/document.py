@@ -16,6 +16,7 @@ from pipeline.sources.elements import Scanner, solid, split
 from pipeline.sources.encoding import text
 from pipeline.sources.fault import FileFault, fault
 from pipeline.sources.partition import RANGE_BYTES, Partition
+from pipeline.sources.pieces import pieces
 
 _SPACE = b" \t\r\n"
 _VALUE = msgspec.json.Decoder(msgspec.Raw)
@@ -152,7 +153,7 @@ def _first_break(path: Path, whole: Partition) -> tuple[int, str]:
     """Offset of the first break, and what it is, by decoding one element after the other."""
     begin = replace(whole, start=whole.start + 1)
     at = begin.start
-    for block in blocks(text(path, begin), split, line=1, limit=2**31):
+    for block in blocks(pieces(path, begin), split, line=1, limit=2**31):
         at = begin.start + block.offset
         for start, end in zip([0, *block.ends[:-1].tolist()], block.ends.tolist(), strict=True):
             body = block.data[start:end].decode()

@@ -25,6 +25,7 @@ from pipeline.sources.encoding import prove, text
 from pipeline.sources.fault import FileNote
 from pipeline.sources.packing import packed
 from pipeline.sources.partition import Inspection, Partition, Reading
+from pipeline.sources.pieces import pieces
 
 if TYPE_CHECKING:
     from pipeline.fields import Field
@@ -68,7 +69,9 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
 
     def batches(dropped: Counter[str]) -> Iterator[tuple[Batch, Findings]]:
         del dropped  # every element is a record
-        found = blocks(text(path, partition), split, line=partition.first_row, limit=limit, ends=element_end)
+        found = blocks(
+            pieces(path, partition), split, line=partition.first_row, limit=limit, ends=element_end
+        )
         return packed(
             jsonl.piece(_broken_at_commas(block), partition, schema, limit, Counter()) for block in found
         )

@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.batch import Batch, Findings
+from pipeline.batch import Batch, Findings, Int64s, Typed
+from pipeline.cells.straight import flat
 from pipeline.cells.text import is_sound
 from pipeline.reasons import Reason
 from pipeline.sources.blocks import Block, blocks
-from pipeline.sources.encoding import Encoding, marked, prove, text
+from pipeline.sources.encoding import Encoding, marked, prove
 from pipeline.sources.fault import FileNote
 from pipeline.sources.packing import packed
 from pipeline.sources.partition import Inspection, Partition, Reading
+from pipeline.sources.pieces import Pieces, joined, pieces
+from pipeline.sources.plain import TRIES
+from pipeline.sources.plain_lines import PlainLines
 from pipeline.sources.quotes import Borders, breaks_of
 
 if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
     from pipeline.fields import Field
     from pipeline.schema.model import Schema
     from pipeline.sources.discover import Claim
+
+Piece = tuple[Batch, Findings, int]
+"""Records with ids from 0, what was found on them, and their size in bytes."""
 
 
 def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection:
@@ -49,12 +61,66 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
 def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Field]) -> Reading:
     """Batches of raw lines, each with its line break; blank lines are dropped and counted."""
     limit = schema.read.limits.record_mb * 2**20
+    # Rows that become groups are put together from raw values.
+    types = {} if schema.read.group_by else flat(fields)
+
+    def careful(pieces_: Pieces, line: int, dropped: Counter[str]) -> Iterator[Piece]:
+        found = blocks(pieces_, lines_of, line=line, limit=limit)
+        return (piece(block, partition, schema, limit, dropped) for block in found)
 
     def batches(dropped: Counter[str]) -> Iterator[tuple[Batch, Findings]]:
-        found = blocks(text(path, partition), lines_of, line=partition.first_row, limit=limit)
-        return packed(piece(block, partition, schema, limit, dropped) for block in found)
+        whole, way = pieces(path, partition), partial(careful, dropped=dropped)
+        if not types:
+            return packed(way(whole, partition.first_row))
+        return packed(_quickly(whole, PlainLines(types), partition, way))
 
     return Reading(batches)
+
+
+def _quickly(
+    text: Pieces,
+    plain: PlainLines,
+    partition: Partition,
+    careful: Callable[[Pieces, int], Iterator[Piece]],
+) -> Iterator[Piece]:
+    """Whole lines of each piece the quick way where they are plain, else carefully; all that is left carefully once
+    some of them in a row were not plain, and where a line is too long."""
+    line, failed = partition.first_row, 0
+    for data, _ in text:
+        cut = data.rfind(b"\n") + 1
+        text.again(len(data) - cut)
+        if not cut or failed == TRIES:
+            text.again(len(data))
+            break
+        whole = data[:cut]
+        values = plain(whole)
+        if values is None:
+            yield from careful(joined([whole]), line)
+            line, failed = line + len(breaks_of(whole, True)), failed + 1
+            continue
+        rows = line + np.arange(values.height, dtype=np.int64)
+        yield _typed(values, whole, rows, partition), Findings(), len(whole)
+        line, failed = line + values.height, 0
+    yield from careful(text, line)
+
+
+def _typed(values: pl.DataFrame, data: bytes, rows: Int64s, partition: Partition) -> Batch:
+    """A batch of lines that were all parsed; their bytes are cut up when they are asked for."""
+    import polars as pl
+
+    batch = Batch(
+        partition.source, None, np.arange(len(rows), dtype=np.int64), rows, pl.DataFrame(), sound=True
+    )
+    again = cache(lambda: replace(batch, raw=_lines(data, lines_of(data, True).ends)))
+    return replace(batch, typed=Typed(values, again))
+
+
+def _lines(data: bytes, ends: Int64s) -> pa.Array:
+    """The bytes of each line, with its line break: binary [lines]."""
+    import pyarrow as pa
+
+    offsets = np.concatenate([[0], ends]).astype(np.int32)
+    return pa.Array.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 def lines_of(data: bytes, final: bool) -> Borders:
@@ -72,10 +138,8 @@ def piece(
     import polars as pl
     import pyarrow as pa
 
-    offsets = np.concatenate([[0], block.ends]).astype(np.int32)
-    raw = pa.Array.from_buffers(
-        pa.binary(), len(block.ends), [None, pa.py_buffer(offsets), pa.py_buffer(block.data)]
-    )
+    offsets = np.concatenate([[0], block.ends])
+    raw = _lines(block.data, block.ends)
     rows = block.line + np.arange(len(block.ends), dtype=np.int64)
     array = np.frombuffer(block.data, np.uint8)
     filled = array[offsets[:-1]] > ord(" ")

@@ -18,11 +18,12 @@ from pipeline.cells.text import is_sound
 from pipeline.reasons import Reason
 from pipeline.sources import header
 from pipeline.sources.blocks import Block, blocks
-from pipeline.sources.encoding import prove, text
+from pipeline.sources.encoding import prove
 from pipeline.sources.fault import FileNote, fault
 from pipeline.sources.jsonl import lines_of
 from pipeline.sources.packing import packed
 from pipeline.sources.partition import Inspection, Partition, Reading
+from pipeline.sources.pieces import pieces
 
 if TYPE_CHECKING:
     import polars as pl
@@ -60,7 +61,7 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
     limit = schema.read.limits.record_mb * 2**20
 
     def batches(dropped: Counter[str]) -> Iterator[tuple[Batch, Findings]]:
-        found = blocks(text(path, partition), lines_of, line=partition.first_row, limit=limit)
+        found = blocks(pieces(path, partition), lines_of, line=partition.first_row, limit=limit)
         return packed(_piece(block, partition, schema, form, limit, dropped) for block in found)
 
     return Reading(batches)

@@ -13,7 +13,6 @@ from pipeline.batch import Batch, Findings, Typed, merge
 from pipeline.sources.partition import BATCH_BYTES, BATCH_ROWS
 
 if TYPE_CHECKING:
-    import polars as pl
     import pyarrow as pa
 
 
@@ -43,32 +42,29 @@ def _shifted(findings: Findings, first: int) -> Findings:
 
 
 def joined(batches: list[Batch]) -> Batch:
-    """Batches of one partition as one."""
-    if len(batches) == 1:
-        return batches[0]
-    cells, typed = _cells(batches)
-    return replace(
-        batches[0],
-        ids=np.concatenate([b.ids for b in batches]),
-        rows=np.concatenate([b.rows for b in batches]),
-        cells=cells,
-        typed=typed,
-        raw=_raw(batches),
-        unread=_unread(batches),
-        sound=all(b.sound for b in batches),
-    )
-
-
-def _cells(batches: list[Batch]) -> tuple[pl.DataFrame | None, Typed | None]:
-    """The cells of all batches: typed only where all of them are."""
+    """Batches of one partition as one: parsed into types only where all of them are."""
     import polars as pl
 
-    parts = [b.typed for b in batches if b.typed is not None]
-    if len(parts) == len(batches):
-        values = pl.concat([part.values for part in parts])
-        return None, Typed(values, cache(lambda: pl.concat([part.texts() for part in parts])))
-    cells = [texts for b in batches if (texts := b.texts()) is not None]
-    return (pl.concat(cells) if cells else None), None
+    if len(batches) == 1:
+        return batches[0]
+    ids = np.concatenate([b.ids for b in batches])
+    rows = np.concatenate([b.rows for b in batches])
+    sound = all(b.sound for b in batches)
+    typed = [b.typed.values for b in batches if b.typed is not None]
+    if len(typed) == len(batches):
+        again = cache(lambda: joined([b.as_read() for b in batches]))
+        return replace(batches[0], ids=ids, rows=rows, sound=sound, typed=Typed(pl.concat(typed), again))
+    batches = [b.as_read() for b in batches]
+    cells = [b.cells for b in batches if b.cells is not None]
+    return replace(
+        batches[0],
+        ids=ids,
+        rows=rows,
+        cells=pl.concat(cells) if cells else None,
+        raw=_raw(batches),
+        unread=_unread(batches),
+        sound=sound,
+    )
 
 
 def _raw(batches: list[Batch]) -> pa.Array | None:

@@ -8,11 +8,14 @@ column has no blank, none of this can have happened.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from pipeline.batch import Typed
+import numpy as np
+
+from pipeline.batch import Batch, Typed
+from pipeline.cells.text import is_sound
 from pipeline.sources.blocks import Block
 from pipeline.sources.partition import Partition
 
@@ -35,8 +38,9 @@ class Plain:
     types: Mapping[str, pl.DataType | type[pl.DataType]]
     _failed: int = 0
 
-    def __call__(self, block: Block) -> pl.DataFrame | Typed | None:
-        """The cells of a block, typed where all of them are plainly right; None for the careful way."""
+    def __call__(self, block: Block) -> Batch | None:
+        """The records of a block with ids from 0, typed where all of them are plainly right; None for the careful
+        way."""
         names = self.partition.header
         if not block.plain or block.oversized or len(names) < 2 or block.data.startswith(b"\xef\xbb\xbf"):
             return None
@@ -44,15 +48,24 @@ class Plain:
             values = self._parse(block, self.types)
             if values is not None:
                 self._failed = 0
-                return Typed(values, cache(lambda: self._texts(block)))
+                return replace(self._batch(block), typed=Typed(values, cache(lambda: self._of_texts(block))))
             self._failed += 1
-        return self._parse(block, {})
+        cells = self._parse(block, {})
+        return None if cells is None else replace(self._batch(block), cells=cells)
 
-    def _texts(self, block: Block) -> pl.DataFrame:
+    def _batch(self, block: Block) -> Batch:
+        import polars as pl
+
+        return Batch(
+            self.partition.source, None, np.arange(len(block.ends), dtype=np.int64), block.line + block.lines,
+            pl.DataFrame(), decimal=self.partition.decimal, sound=is_sound(block.data),
+        )  # fmt: skip
+
+    def _of_texts(self, block: Block) -> Batch:
         cells = self._parse(block, {})
         if cells is None:
             raise RuntimeError(f"{self.partition.source}: a block that was parsed typed is none of texts")
-        return cells
+        return replace(self._batch(block), cells=cells)
 
     def _parse(
         self, block: Block, types: Mapping[str, pl.DataType | type[pl.DataType]]

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.cells.signs import signs
 from pipeline.sources.blocks import Scan, blocks
 from pipeline.sources.encoding import text
 from pipeline.sources.partition import RANGE_BYTES, Partition
+from pipeline.sources.pieces import pieces
 
 if TYPE_CHECKING:
     from pipeline.schema.model import Schema
@@ -45,7 +47,7 @@ def ranges(
     limit = schema.read.limits.record_mb * 2**20
     parts: list[Partition] = []
     start, line = partition.start, partition.first_row
-    for block in blocks(text(claim.path, partition), scan, line=partition.first_row, limit=limit):
+    for block in blocks(pieces(claim.path, partition), scan, line=partition.first_row, limit=limit):
         # Cut behind the first record that ends beyond the size; a remainder of half the size stays with its range.
         ends = (
             partition.start + block.offset + (np.array([block.oversized]) if block.oversized else block.ends)
@@ -74,9 +76,14 @@ def _of_lines(claim: Claim, partition: Partition, size: int) -> tuple[Partition,
             cut = data.find(b"\n", max(begin, least)) + 1
             if not cut or claim.bytes - at - cut < size // 2:
                 break
-            line += data.count(b"\n", begin, cut)
+            line += _feeds(data, begin, cut)
             parts.append(replace(partition, order=len(parts), start=start, end=at + cut, first_row=first))
             start, first, begin = at + cut, line, cut
-        line += data.count(b"\n", begin)
+        line += _feeds(data, begin, len(data))
         at += len(data)
     return (*parts, replace(partition, order=len(parts), start=start, first_row=first))
+
+
+def _feeds(data: bytes, begin: int, end: int) -> int:
+    """Number of line feeds between two offsets; ``bytes.count`` takes four times as long where they are many."""
+    return int(np.count_nonzero(signs(np.frombuffer(data, np.uint8)[begin:end], ord("\n"))))

@@ -89,7 +89,7 @@ class Cast:
                 columns.append(quick)
                 continue
             typed = isinstance(cells.schema.get(reading.steps[0].key), pl.Int64 | pl.Float64 | pl.Boolean)
-            texts = batch.texts() if typed else cells
+            texts = batch.as_read().cells if typed else cells
             assert texts is not None  # noqa: S101
             columns.append(self._cells(reading, batch, texts, unread, hits, report))
         return columns

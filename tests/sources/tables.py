@@ -61,12 +61,14 @@ class Result:
     @property
     def cells(self) -> list[dict[str, Any]]:
         """Cells of all records."""
-        return [row for batch in self.batches if batch.cells is not None for row in batch.cells.to_dicts()]
+        found = (batch.as_read().cells for batch in self.batches)
+        return [row for cells in found if cells is not None for row in cells.to_dicts()]
 
     @property
     def raw(self) -> list[bytes | None]:
         """Raw bytes of all records."""
-        return [v for batch in self.batches if batch.raw is not None for v in batch.raw.to_pylist()]
+        found = (batch.as_read().raw for batch in self.batches)
+        return [value for raw in found if raw is not None for value in raw.to_pylist()]
 
     @property
     def frame(self) -> list[dict[str, Any]]:

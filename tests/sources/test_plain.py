@@ -9,17 +9,18 @@ import math
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.batch import Typed
 from pipeline.cells import grammar
 from pipeline.fields import Kind
 from pipeline.sources import csv as module
 from pipeline.sources.blocks import Block, blocks
 from pipeline.sources.partition import Partition
+from pipeline.sources.pieces import joined
 from pipeline.sources.plain import TRIES, Plain
 from pipeline.sources.quotes import scan
 from tests.sources.tables import read_bytes, schema, text_fields
@@ -29,7 +30,9 @@ PARTITION = Partition("x.csv", 0, "csv", header=HEADER, delimiter=",", first_row
 
 
 def block_of(data: bytes) -> Block | None:
-    found = blocks([data], lambda d, final: scan(d, ord(","), final=final, limit=2**20), line=1, limit=2**20)
+    found = blocks(
+        joined([data]), lambda d, final: scan(d, ord(","), final=final, limit=2**20), line=1, limit=2**20
+    )
     return next(found, None)
 
 
@@ -57,8 +60,7 @@ def test_the_fast_parser_reads_what_the_careful_one_reads(
     if fast is not None:
         batch, findings = module._carefully(block, PARTITION, schema(), 2**20, Counter())
         assert not findings.items
-        assert isinstance(fast, pl.DataFrame)
-        assert fast.rows() == batch.cells.rows()  # type: ignore[union-attr]
+        assert fast.cells.rows() == batch.cells.rows()  # type: ignore[union-attr]
 
 
 @settings(max_examples=400)
@@ -69,8 +71,7 @@ def test_it_agrees_on_any_text_that_it_takes(text: str) -> None:
     if fast is not None and block is not None:
         batch, findings = module._carefully(block, PARTITION, schema(), 2**20, Counter())
         assert not findings.items
-        assert isinstance(fast, pl.DataFrame)
-        assert fast.rows() == batch.cells.rows()  # type: ignore[union-attr]
+        assert fast.cells.rows() == batch.cells.rows()  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -109,12 +110,13 @@ def test_a_cell_read_straight_is_what_the_cell_grammar_says(
     block = block_of(line.encode())
     assert block is not None
     typed = Plain(PARTITION, {"a": TYPES[kind]})(block)
-    if not isinstance(typed, Typed):
+    assert typed is not None
+    if typed.typed is None:
         return
-    value = typed.values["a"][0]
+    value = typed.typed.values["a"][0]
     if isinstance(value, float) and not math.isfinite(value):
         return  # the cast stage asks for the text of such a column
-    parsed = grammar.parse(typed.texts()["a"], kind)
+    parsed = grammar.parse(typed.as_read().cells["a"], kind)  # type: ignore[index]
     assert not parsed.wrong[0]
     assert parsed.whole is None or not parsed.whole[0]
     assert repr(value) == repr(parsed.values[0])
@@ -123,11 +125,16 @@ def test_a_cell_read_straight_is_what_the_cell_grammar_says(
 def test_cells_read_straight_are_given_back_as_they_were_written() -> None:
     block = block_of(b'01,"x",1.50\n+2,y,2e0\n')
     assert block is not None
-    typed = Plain(PARTITION, {"a": pl.Int64, "c": pl.Float64})(block)
-    assert isinstance(typed, Typed)
-    assert typed.values.rows() == [(1, "x", 1.5), (2, "y", 2.0)]
-    assert typed.texts().rows() == [("01", "x", "1.50"), ("+2", "y", "2e0")]
-    assert typed.filter(pl.Series([False, True])).texts().rows() == [("+2", "y", "2e0")]
+    batch = Plain(PARTITION, {"a": pl.Int64, "c": pl.Float64})(block)
+    assert batch is not None
+    assert batch.typed is not None
+    assert batch.typed.values.rows() == [(1, "x", 1.5), (2, "y", 2.0)]
+    assert batch.as_read().cells.rows() == [("01", "x", "1.50"), ("+2", "y", "2e0")]  # type: ignore[union-attr]
+    second = batch.take(np.array([False, True]))
+    assert second.typed is not None
+    assert second.typed.values.rows() == [(2, "y", 2.0)]
+    assert second.as_read().cells.rows() == [("+2", "y", "2e0")]  # type: ignore[union-attr]
+    assert second.as_read().rows.tolist() == [2]
 
 
 def test_a_cell_that_is_wrong_has_its_block_read_as_texts() -> None:
@@ -135,8 +142,8 @@ def test_a_cell_that_is_wrong_has_its_block_read_as_texts() -> None:
     for _ in range(TRIES):
         block = block_of(b"1,x,y\nfive,x,y\n")
         assert block is not None
-        assert isinstance(plain(block), pl.DataFrame)
+        assert plain(block).cells is not None  # type: ignore[union-attr]
     good = block_of(b"1,x,y\n2,x,y\n")
     assert good is not None
-    assert isinstance(plain(good), pl.DataFrame), "a file of such cells is no longer tried"
-    assert isinstance(Plain(PARTITION, {"a": pl.Int64})(good), Typed)
+    assert plain(good).typed is None, "a file of such cells is no longer tried"  # type: ignore[union-attr]
+    assert Plain(PARTITION, {"a": pl.Int64})(good).typed is not None  # type: ignore[union-attr]
