@@ -17,8 +17,9 @@ from msgspec import Meta
 
 from pipeline.errors import GateError
 from pipeline.exits import Exit
+from pipeline.job import Options
 from pipeline.report.lineage import Lineage
-from pipeline.run import Options, run
+from pipeline.run import run
 
 Uri = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9+.-]*:\S+$")]  # RFC 3986: a scheme, and no white space
 Time = Annotated[datetime, Meta(tz=True)]  # RFC 3339 asks for the offset
