@@ -84,11 +84,16 @@ def main() -> None:
         import msgspec  # noqa: F401
         import pyarrow.csv  # noqa: F401
 
+        import pipeline.schema.compile
         import pipeline.sources.csv
         import pipeline.sources.dialect
+        import pipeline.sources.discover
         import pipeline.sources.document
         import pipeline.sources.excel
+        import pipeline.sources.inspect
         import pipeline.sources.jsonl
+        import pipeline.sources.ranges
+        import pipeline.sources.read
         import pipeline.stages.cast  # noqa: F401
     found["cpu_s"], wall = -_cpu(), time.perf_counter()
     found["rows"] = (ours if who == "ours" else peer)(format_, path)

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 
-def is_utf8(data: bytes) -> bool:
+def is_utf8(data: bytes | memoryview) -> bool:
     """Whether the bytes are valid UTF-8 as a whole (strict: no surrogates, no overlong forms)."""
-    if data.isascii():
+    if isinstance(data, bytes) and data.isascii():
         return True
     borders = pa.py_buffer(np.array([0, len(data)], np.int64))
     try:
@@ -18,7 +18,7 @@ def is_utf8(data: bytes) -> bool:
     return True
 
 
-def unfinished(data: bytes) -> int:
+def unfinished(data: bytes | bytearray) -> int:
     """Number of bytes at the end that begin a character and do not finish it."""
     for length in range(1, min(4, len(data)) + 1):
         byte = data[-length]

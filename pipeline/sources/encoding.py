@@ -106,14 +106,18 @@ def text(path: Path, partition: Partition) -> Iterator[bytes]:
 
 
 def _all_utf8(path: Path, start: int) -> bool:
-    tail = b""
-    for data in _bytes(path, start, 0):
-        whole = tail + data if tail else data
-        cut = len(whole) - unfinished(whole)
-        tail = whole[cut:]
-        if not is_utf8(whole if cut == len(whole) else whole[:cut]):
-            return False
-    return not tail
+    buffer, kept = bytearray(CHUNK), 0  # one for all pieces: they are looked at and no more
+    view = memoryview(buffer)
+    with path.open("rb", buffering=0) as file:
+        file.seek(start)
+        while read := file.readinto(view[kept:]):
+            size = kept + read
+            cut = size - unfinished(buffer[max(size - 4, 0) : size])
+            if not is_utf8(view[:cut]):
+                return False
+            kept = size - cut
+            view[:kept] = bytes(view[cut:size])
+    return not kept
 
 
 def _bytes(path: Path, start: int, end: int) -> Iterator[bytes]:
