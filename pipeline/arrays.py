@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Int64s = npt.NDArray[np.int64]
 
@@ -26,6 +29,20 @@ def flat(column: pa.Array | pa.ChunkedArray) -> tuple[Any, Int64s]:
         size = values.type.list_size
         return values.flatten().to_numpy(zero_copy_only=False).reshape(-1, size), lengths
     return values.to_numpy(zero_copy_only=False), lengths
+
+
+def elements(column: pl.Series) -> pl.Series:
+    """The elements of all lists of a column, end to end; none of a null list, whatever lies in its place.
+
+    An Arrow list array may hold values where a list is null, and polars lays these flat, too.
+    """
+    import polars as pl
+
+    found = column.explode(empty_as_null=False, keep_nulls=False)
+    if not column.null_count() or len(found) == column.list.len().sum():
+        return found
+    array: Any = column.to_arrow(compat_level=pl.CompatLevel.oldest())
+    return pl.Series(column.name, pl.from_arrow(array.flatten()))
 
 
 def offsets(lengths: Int64s) -> npt.NDArray[np.int32]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.arrays import flat, lists, offsets, owners, within
+from pipeline.arrays import elements, flat, lists, offsets, owners, within
 
 NESTED = st.lists(st.lists(st.integers(-5, 5), max_size=5), max_size=8)
 BOXES = st.lists(st.lists(st.tuples(*[st.integers(0, 9)] * 4).map(list), max_size=3), max_size=4)
@@ -32,6 +33,18 @@ def test_a_null_list_is_empty() -> None:
     values, lengths = flat(pa.array([[1], None, [2, 3]]))
     assert values.tolist() == [1, 2, 3]
     assert lengths.tolist() == [1, 0, 2]
+
+
+@given(st.lists(st.tuples(st.lists(st.sampled_from("abc"), max_size=3), st.booleans()), max_size=8))
+def test_what_lies_in_the_place_of_a_null_list_is_no_element(rows: list[tuple[list[str], bool]]) -> None:
+    values = [value for row, _ in rows for value in row]
+    array = pa.LargeListArray.from_arrays(
+        pa.array(np.cumsum([0, *(len(row) for row, _ in rows)])),
+        pa.array(values, pa.large_string()),
+        mask=pa.array([null for _, null in rows], pa.bool_()),
+    )
+    column = pl.Series("x", pl.from_arrow(array))
+    assert elements(column).to_list() == [value for row, null in rows if not null for value in row]
 
 
 @given(st.lists(st.integers(0, 4), max_size=9))

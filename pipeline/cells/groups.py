@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.arrays import elements
 from pipeline.batch import Int64s, Mask
 from pipeline.cells.decoder import Decoder
 from pipeline.cells.hits import Hits
@@ -41,7 +42,7 @@ class Flat:
     def of(cls, column: pl.Series) -> Flat:
         """Lay a list column flat; a null list has no entry."""
         lengths = column.list.len().fill_null(0).cast(int).to_numpy().astype(np.int64)
-        return cls(column.explode(empty_as_null=False, keep_nulls=False), lengths)
+        return cls(elements(column), lengths)
 
 
 def grouped(column: pl.Series, reading: Reading, decimal: str, report: Report) -> pl.Series:
@@ -57,9 +58,10 @@ def grouped(column: pl.Series, reading: Reading, decimal: str, report: Report) -
     owner = np.repeat(np.arange(len(flat.lengths)), flat.lengths)
     lost = np.zeros(len(flat.lengths), bool)
     lost[owner[bad]] = True
-    offsets = np.concatenate([[0], np.cumsum(flat.lengths)])
+    kept = values.filter(pl.Series(~lost[owner])) if lost.any() else values
+    offsets = np.concatenate([[0], np.cumsum(np.where(lost, 0, flat.lengths))])
     lists = pa.LargeListArray.from_arrays(
-        pa.array(offsets), values.to_arrow(compat_level=pl.CompatLevel.oldest()),
+        pa.array(offsets), kept.to_arrow(compat_level=pl.CompatLevel.oldest()),
         mask=pa.array(lost | column.is_null().to_numpy()),
     )  # fmt: skip
     return pl.Series(pl.from_arrow(lists))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.arrays import elements
 from pipeline.batch import Int64s
 from pipeline.cells.reads import element_of
 from pipeline.fields import FieldType, Kind
@@ -38,7 +39,7 @@ def mapped(
     item = element_of(type_)
     if item is not None and holds(item, kinds):
         lengths = column.list.len().fill_null(0).to_numpy().astype(np.int64)
-        flat = column.explode(empty_as_null=False, keep_nulls=False)
+        flat = elements(column)
         after = mapped(flat, item, kinds, look, np.repeat(owners, lengths))
         return column if after is flat else _relisted(column, after, lengths)
     if type_.kind is Kind.STRUCT and holds(type_, kinds):

@@ -211,3 +211,13 @@ def test_a_box_may_stand_in_one_cell_as_json(tmp_path: Path) -> None:
         (7, "bbox_unparsed", "row 7"),
         (8, "bbox_not_finite", "row 9"),
     ]
+
+
+def test_a_blank_label_costs_its_document_and_moves_no_label_of_the_next(tmp_path: Path) -> None:
+    rows = "a,1,1,1,O,9\na,2,1,1,,9\nb,3,1,1,B-KEY,9\nb,4,1,1,I-KEY,9\nc,5,1,1,,9\n"
+    result = read(tmp_path, HEADER + rows)
+    assert [(row["doc"], row["@labels"]) for row in result.good] == [("b", ["B-KEY", "I-KEY"])]
+    assert result.hits == [
+        (2, "label_unknown", "row 3", "blank", "a label"),
+        (6, "label_unknown", "row 6", "blank", "a label"),
+    ]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from pipeline.arrays import owners, within
+from pipeline.arrays import elements, owners, within
 from pipeline.batch import Int64s, Mask
 
 MOST_HITS = 20
@@ -37,7 +37,7 @@ class Ragged:
     def of(cls, column: pl.Series) -> Ragged:
         """Lay a list column flat."""
         return cls(
-            column.explode(empty_as_null=False, keep_nulls=False),
+            elements(column),
             column.list.len().fill_null(0).cast(pl.Int64).to_numpy(),
             column.is_not_null().to_numpy(),
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from pipeline.arrays import elements
 from pipeline.batch import Batch, Findings, Int64s, Mask
 from pipeline.reasons import Policy, Reason
 from pipeline.schema.layout import BoxOrder
@@ -59,7 +60,7 @@ def read_corners(
     """Corners of the boxes, and which of them (bool [n]) have any."""
     values, owner = boxes.lists.values, boxes.lists.owner
     counts = values.list.len().fill_null(0).cast(pl.Int64).to_numpy()
-    numbers = values.explode(empty_as_null=False, keep_nulls=False).cast(pl.Float64)
+    numbers = elements(values).cast(pl.Float64)
     flat = numbers.fill_null(np.nan).to_numpy()
     wrong = wrong_arity(order, counts)
     hits = shown_hits(owner, wrong)
