@@ -12,7 +12,8 @@ stored value, one bad cell without losing the file, and memory that does not gro
     heads       opening tags of rows and cells; content: what stands inside of cells
     shared      the table of shared texts
     styles      which number formats are dates
-    texts       stored values → the text that a reader of the sheet sees
+    kernels     Arrow's kernels by their names; flat: texts as one run of bytes
+    texts       stored values → the text that a reader of the sheet sees; numerals: numbers
     pool, placed  texts taken by index; cells with their texts, and what is wrong with them
     block       rows with their cells by column
     xlsx        a sheet of zipped XML, as blocks

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pipeline.sources.workbook.kernels import replaced
 from pipeline.sources.workbook.placed import Placed
 
 Int64s = npt.NDArray[np.int64]
@@ -123,11 +123,9 @@ class Blocks:
                         changes.setdefault(column, {})[row] = text
         marks = []
         for column, texts in changes.items():
-            mask = np.zeros(len(rows), np.bool_)
             places = sorted(row for row in texts if not columns[column][row].is_valid)
-            mask[places] = True
             new = pa.array([texts[row] for row in places], pa.string())
-            columns[column] = pc.replace_with_mask(columns[column], pa.array(mask), new)
+            columns[column] = replaced(columns[column], np.array(places, np.int64), new)
             marks += [(row, column, "merged_cell_filled", "") for row in places]
         return marks
 

@@ -19,11 +19,12 @@ import pyarrow.compute as pc
 from pipeline.sources.sandboxed import TaskFault
 from pipeline.sources.workbook import xlsb
 from pipeline.sources.workbook.block import Area
+from pipeline.sources.workbook.kernels import replaced
+from pipeline.sources.workbook.numerals import shortest
 from pipeline.sources.workbook.package import Package, Sheet
 from pipeline.sources.workbook.placed import Making, Placed
 from pipeline.sources.workbook.pool import pool
-from pipeline.sources.workbook.texts import DAY_MS, shortest
-from pipeline.sources.workbook.tokens import replaced
+from pipeline.sources.workbook.texts import DAY_MS
 
 ROWS = 20_000
 _BIFF8_GLOBALS = b"\x09\x08\x10\x00\x00\x06\x05\x00"

@@ -8,7 +8,8 @@ import numpy as np
 
 from pipeline.sources.workbook.cells import Bytes, Cells, Int64s, Stored
 from pipeline.sources.workbook.heads import Heads
-from pipeline.sources.workbook.tokens import Mask, Unusual, number_at, slices, text_of
+from pipeline.sources.workbook.kernels import Mask
+from pipeline.sources.workbook.tokens import Unusual, number_at, slices, text_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pipeline.sources.workbook.tokens import replaced
+from pipeline.sources.workbook.flat import flat, owners
+from pipeline.sources.workbook.kernels import Int64s, Mask, replaced, take
 
-Mask = npt.NDArray[np.bool_]
+_RETURN, _LINE, _X = b"\r_x"
 _ESCAPES = re.compile(r"(?:_x[0-9A-Fa-f]{4}_)+")
 
 
@@ -21,14 +20,21 @@ def decode(texts: pa.StringArray) -> tuple[pa.StringArray, Mask]:
     A surrogate without its other half becomes U+FFFD, which a later check finds.
     """
     changed = np.zeros(len(texts), np.bool_)
-    found = pc.or_(pc.match_substring_regex(texts, "_x[0-9A-Fa-f]{4}_"), pc.match_substring(texts, "\r"))
-    places = np.flatnonzero(pc.fill_null(found, False).to_numpy(zero_copy_only=False))
+    places = escaped(texts)
     if not len(places):
         return texts, changed
-    before = texts.take(pa.array(places)).to_pylist()
+    before = take(texts, places).to_pylist()
     after = [plain(text) for text in before]
     changed[places] = [old != new for old, new in zip(before, after, strict=True)]
     return replaced(texts, places, after), changed
+
+
+def escaped(texts: pa.StringArray) -> Int64s:
+    """Indices of the texts that have what may be an escape, or a carriage return."""
+    data, offsets = flat(texts)
+    marks = data == _RETURN
+    marks[:-1] |= (data[:-1] == _LINE) & (data[1:] == _X)
+    return owners(offsets, np.flatnonzero(marks))
 
 
 def plain(text: str) -> str:

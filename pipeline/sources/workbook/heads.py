@@ -5,28 +5,39 @@ Bytes are compared eight at a time: a word is eight bytes of the chunk, the firs
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from pipeline.sources.workbook.cells import Bytes, Int32s, Int64s, Stored
-from pipeline.sources.workbook.tokens import Mask, Unusual, number_at
+from pipeline.sources.workbook.kernels import Mask
+from pipeline.sources.workbook.tokens import Unusual, number_at
 
 Words = npt.NDArray[np.uint64]
 
 MOST_COLUMNS, MOST_ROWS = 16_384, 1_048_576
 """Size of a sheet (the application's own limits)."""
 
-_QUOTE, _SPACE, _SLASH, _GT, _A = b'" />A'
+_QUOTE, _A = b'"A'
 FIRST = np.array([2 ** (8 * count) - 1 for count in range(9)], np.uint64)
 """Masks of the first bytes of a word, by how many."""
 
-_TYPES = np.zeros(256, np.uint8)
-for _letter, _stored in (
-    (b"s", Stored.SHARED), (b"n", Stored.NUMBER), (b"b", Stored.BOOLEAN), (b"e", Stored.ERROR), (b"d", Stored.ISO_DATE),
-):  # fmt: skip
-    _TYPES[_letter[0]] = _stored
+_TYPES = {
+    b"s": Stored.SHARED,
+    b"n": Stored.NUMBER,
+    b"b": Stored.BOOLEAN,
+    b"e": Stored.ERROR,
+    b"d": Stored.ISO_DATE,
+    b"str": Stored.TEXT,
+    b"inlineStr": Stored.TEXT,
+}
+_ATTRIBUTES = re.compile(
+    rb'(?: s="(?P<style>[0-9]{1,6})")?(?: t="(?P<type>[snbed]|str|inlineStr)")?(?: s="(?P<style_>[0-9]{1,6})")?'
+    rb" ?(?P<close>/?)>"
+)
+_MOST_KINDS = 1000
 
 
 def word(text: bytes) -> np.uint64:
@@ -94,36 +105,45 @@ def heads(buffer: Bytes, starts: Int64s, rows_: Rows, row_of: Int64s) -> Heads:
 
     Raises ``Unusual`` for another row than that which the cell stands in, and for anything else.
     """
-    at = words(buffer)
     columns, place = _columns(buffer, starts)
     digits = rows_.digits[row_of]
-    if ((at[place] & FIRST[digits + 1]) != rows_.spelled[row_of]).any():
+    if ((words(buffer)[place] & FIRST[digits + 1]) != rows_.spelled[row_of]).any():
         raise Unusual("a cell's place")
-    place += digits
-    styles, types = np.zeros(len(starts), np.int32), np.zeros(len(starts), np.uint8)
-    text, inline = np.zeros(len(starts), np.bool_), np.zeros(len(starts), np.bool_)
-    more = np.flatnonzero(buffer[place + 1] == _SPACE)
-    for _ in range(2):
-        said = at[place[more] + 1]
-        name = said & FIRST[4]
-        is_style, is_type = name == word(b' s="'), name == word(b' t="')
-        styled = more[is_style]
-        if len(styled):
-            styles[styled], place[styled] = number_at(buffer, place[styled] + 5, 6)
-            if (buffer[place[styled]] != _QUOTE).any():
-                raise Unusual("a style")
-        _types(at, place, more[is_type], said[is_type], (types, text, inline))
-        more = more[is_style | is_type]
-        more = more[buffer[place[more] + 1] == _SPACE]
-        if not len(more):
-            break
-    ends = place + 1
-    ends += buffer[ends] == _SPACE  # "<c … />"
-    closed = buffer[ends] == _SLASH
-    ends += closed
-    if (buffer[ends] != _GT).any():
-        raise Unusual("another attribute")
-    return Heads(columns, styles, types, text, inline, ends, closed)
+    return _attributes(buffer, columns, place + digits + 1)
+
+
+def _attributes(buffer: Bytes, columns: Int32s, place: Int64s) -> Heads:
+    """What stands in each tag behind the cell's place.
+
+    A sheet has few kinds of cells: each kind is read once, and all cells with the same bytes are of that kind.
+    """
+    at, count, data = words(buffer), len(place), buffer.data
+    styles, types, ends = np.zeros(count, np.int32), np.zeros(count, np.uint8), place.copy()
+    text, inline, closed = (np.zeros(count, np.bool_) for _ in range(3))
+    left, said = np.arange(count), at[place]
+    for _ in range(_MOST_KINDS):
+        if not len(left):
+            return Heads(columns, styles, types, text, inline, ends, closed)
+        kind = _ATTRIBUTES.match(data, int(place[left[0]]))
+        if kind is None:
+            raise Unusual("another attribute")
+        spelled = kind[0]
+        same = said & FIRST[min(len(spelled), 8)] == word(spelled[:8])
+        for offset in range(8, len(spelled), 8):
+            part = spelled[offset : offset + 8]
+            near = np.flatnonzero(same)
+            same[near] = at[place[left[near]] + offset] & FIRST[len(part)] == word(part)
+        cells = left[same]
+        ends[cells] += len(spelled) - 1
+        if style := kind["style"] or kind["style_"]:
+            styles[cells] = int(style)
+        if kind["type"]:
+            types[cells] = _TYPES[kind["type"]]
+            text[cells], inline[cells] = kind["type"] == b"str", kind["type"] == b"inlineStr"
+        if kind["close"]:
+            closed[cells] = True
+        left, said = left[~same], said[~same]
+    raise Unusual("cells of too many kinds")
 
 
 def _columns(buffer: Bytes, starts: Int64s) -> tuple[Int32s, Int64s]:
@@ -147,24 +167,3 @@ def _columns(buffer: Bytes, starts: Int64s) -> tuple[Int32s, Int64s]:
     if (letters[:, 0] > 25).any() or (columns >= MOST_COLUMNS).any():
         raise Unusual("a column")
     return columns, place
-
-
-def _types(at: Words, place: Int64s, cells: Int64s, said: Words, into: tuple[Bytes, Mask, Mask]) -> None:
-    """Take ``t="…"`` of the given cells as it is said; ``place`` moves to its closing quote."""
-    types, text, inline = into
-    short = (said >> np.uint64(40)) & np.uint64(255) == _QUOTE
-    types[cells[short]] = _TYPES[(said[short] >> np.uint64(32)) & np.uint64(255)]
-    place[cells] += 6
-    if not short.all():
-        long, rest = cells[~short], said[~short] >> np.uint64(32)
-        is_text = rest == word(b'str"')
-        others = long[~is_text]
-        if (rest[~is_text] != word(b"inli")).any() or (
-            at[place[others] + 3] & FIRST[6] != word(b'neStr"')
-        ).any():
-            raise Unusual("another type")
-        text[long[is_text]], inline[others] = True, True
-        types[long] = Stored.TEXT
-        place[long] += np.where(is_text, 2, 8)
-    if (types[cells] == 0).any():
-        raise Unusual("another type")

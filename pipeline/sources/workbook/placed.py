@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.sources.workbook.pool import LONGEST_CELL, Mask, Pool
+from pipeline.sources.workbook.kernels import Int64s, Mask, take
+from pipeline.sources.workbook.pool import LONGEST_CELL, Pool, pool
 
-Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
 
 
@@ -39,6 +39,7 @@ class Placed:
     mark_at: Int64s
     reasons: list[str]
     found: list[str]
+    _joined: dict[tuple[int, ...], tuple[pa.StringArray, Int64s]] = field(default_factory=dict)
 
     def text(self, cell: int) -> str | None:
         """Text of one cell."""
@@ -49,19 +50,27 @@ class Placed:
 
     def take(self, cells: Int64s) -> pa.StringArray:
         """Texts of the given cells (int64 [k]); null for an index of -1."""
-        index = np.where(cells >= 0, self.index[cells], -1) if len(self.index) else cells
-        used = np.unique(self.pool_of[cells[index >= 0]])
-        if len(used) == 0:
+        if not len(self.index):
             return pa.nulls(len(cells), pa.string())
+        index = np.where(cells >= 0, self.index[cells], -1)
+        pool_of = self.pool_of[cells]
+        used = tuple(np.flatnonzero(np.bincount(pool_of[index >= 0])).tolist())
+        if not used:
+            return pa.nulls(len(cells), pa.string())
+        texts, starts = self._together(used)
         if len(used) > 1:
-            starts = np.cumsum([0, *(len(self.pools[pool]) for pool in used[:-1])])
-            shift = np.zeros(len(self.pools), np.int64)
-            shift[used] = starts
-            index = np.where(index >= 0, index + shift[self.pool_of[cells]], -1)
-            texts = pa.concat_arrays([self.pools[pool].texts for pool in used])
-        else:
-            texts = self.pools[used[0]].texts
-        return texts.take(pa.array(index, mask=index < 0))
+            index = np.where(index >= 0, index + starts[pool_of], -1)
+        return take(texts, index, index < 0)
+
+    def _together(self, used: tuple[int, ...]) -> tuple[pa.StringArray, Int64s]:
+        """The texts of some pools, and where those of each pool begin."""
+        if used not in self._joined:
+            pools = [self.pools[pool] for pool in used]
+            texts = pools[0].texts if len(pools) == 1 else pa.concat_arrays([pool.texts for pool in pools])
+            starts = np.zeros(len(self.pools), np.int64)
+            starts[list(used)] = np.cumsum([0, *(len(pool) for pool in pools[:-1])])
+            self._joined[used] = texts, starts
+        return self._joined[used]
 
 
 class Making:
@@ -85,6 +94,11 @@ class Making:
         self._filled[cells] = ~pool.blank[index]
         self.mark(cells[pool.escaped[index]], "cell_escape_decoded")
         self.mark(cells[pool.full[index]], "possibly_truncated_at_source", str(LONGEST_CELL))
+
+    def write(self, cells: Int64s, texts: pa.StringArray, escaped: Mask | None = None) -> None:
+        """Give cells (int64 [k]) texts of their own (string [k]), of which some had escapes."""
+        if len(cells):
+            self.place(cells, pool(texts, escaped), np.arange(len(cells)))
 
     def mark(self, cells: Int64s, reason: str, found: str | Sequence[str] = "") -> None:
         """Say something of cells: a reason's slug, and what was found, once or for each."""

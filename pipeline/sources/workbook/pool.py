@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-Mask = npt.NDArray[np.bool_]
+from pipeline.sources.workbook.flat import flat
+from pipeline.sources.workbook.kernels import Mask, take
 
 LONGEST_CELL = 32_767
 """Characters (UTF-16 code units) that one cell can hold: the application's own limit."""
@@ -37,11 +36,11 @@ class Pool:
 
 def pool(texts: pa.StringArray, escaped: Mask | None = None) -> Pool:
     """A pool of texts; none had escapes unless ``escaped`` says so."""
-    lengths = pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
+    lengths = np.diff(flat(texts)[1])
     full = np.zeros(len(texts), np.bool_)
     long = np.flatnonzero(lengths >= LONGEST_CELL)
     if len(long):
-        some = texts.take(pa.array(long)).to_pylist()
+        some = take(texts, long).to_pylist()
         full[long] = [len(text.encode("utf-16-le")) // 2 == LONGEST_CELL for text in some]
     return Pool(texts, lengths == 0, np.zeros(len(texts), np.bool_) if escaped is None else escaped, full)
 

@@ -6,32 +6,26 @@ Booleans are ``TRUE`` and ``FALSE``.
 
 from __future__ import annotations
 
-import re
-from decimal import Decimal
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipeline.sources.workbook.cells import Cells, Int64s, Stored
-from pipeline.sources.workbook.escapes import decode
+from pipeline.sources.workbook.escapes import decode, escaped, plain
+from pipeline.sources.workbook.flat import flat
+from pipeline.sources.workbook.kernels import Mask, among, cast, chosen, replaced, take
+from pipeline.sources.workbook.numerals import changes
 from pipeline.sources.workbook.placed import Making, Placed
 from pipeline.sources.workbook.pool import pool
 from pipeline.sources.workbook.shared import SharedTexts
 from pipeline.sources.workbook.styles import Shown, Shows
-from pipeline.sources.workbook.tokens import replaced
 
-_PLAIN = r"^(?:0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]{0,9})\.[0-9]{0,4}[1-9])$"
-"""Numbers that are shown as they are stored: whole ones, and fractions of at most 15 digits."""
-_LONG_FRACTION = r"^-?[0-9]{1,12}\.[0-9]{6,}$"
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_EXPONENT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 ERRORS = (
     "#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A", "#GETTING_DATA", "#SPILL!", "#CALC!",
     "#FIELD!", "#BLOCKED!", "#UNKNOWN!", "#CONNECT!", "#BUSY!", "#PYTHON!", "#EXTERNAL!", "#ERROR!",
 )  # fmt: skip
 """What a cell shows whose formula failed."""
+_BOOLEANS = ("FALSE", "TRUE")
 DAY_MS = 86_400_000
 LAST_DAY = 2_958_466
 """The day after 9999-12-31, in days of the 1900 system."""
@@ -57,10 +51,13 @@ class Texts:
             self._of_shared(cells.shared, at, made)
         valued = cells.valued()
         stored = cells.stored[valued]
-        for kind in np.unique(stored).tolist():
+        # Most values are shown as they are stored: these are not copied here, only the others.
+        same = np.ones(len(valued), np.bool_)
+        for kind in np.flatnonzero(np.bincount(stored)).tolist():
             here = np.flatnonzero(stored == kind)
-            values = cells.values if len(here) == len(valued) else cells.values.take(pa.array(here))
-            self._of_values(Stored(kind), values, cells, valued[here], made)
+            self._of_values(Stored(kind), cells, valued, here, same, made)
+        if same.any():
+            made.place(valued[same], pool(cells.values), np.flatnonzero(same))
         made.mark(np.flatnonzero(cells.stored == Stored.FORMULA_EMPTY), "cell_formula_empty")
         return made.done()
 
@@ -71,98 +68,76 @@ class Texts:
         made.mark(at[~there], "cell_error", "a shared text that is not there")
 
     def _of_values(
-        self, stored: Stored, values: pa.StringArray, cells: Cells, at: Int64s, made: Making
+        self, kind: Stored, cells: Cells, valued: Int64s, here: Int64s, same: Mask, made: Making
     ) -> None:
-        escaped = None
-        match stored:
-            case Stored.TEXT | Stored.FORMULA_TEXT:
-                values, escaped = decode(values)
-                if stored is Stored.FORMULA_TEXT:  # some programs store the errors of formulas as text
-                    wrong = pc.is_in(values, pa.array(ERRORS)).to_numpy(zero_copy_only=False)
-                    made.mark(at[wrong], "cell_error", values.filter(pa.array(wrong)).to_pylist())
+        """Mark the values of one kind, and place those that are not shown as they are stored: ``same`` is then false.
+
+        ``here``: their indices among the values.
+        """
+        at = valued[here]
+        match kind:
+            case Stored.TEXT:
+                some = escaped(cells.values)
+                self._unescaped(cells.values, some[cells.stored[valued[some]] == kind], valued, same, made)
+            case Stored.FORMULA_TEXT:
+                texts, changed = decode(take(cells.values, here))
+                wrong = among(texts, pa.array(ERRORS))  # some programs store the errors of formulas as text
+                made.mark(at[wrong], "cell_error", chosen(texts, wrong).to_pylist())
+                made.write(at, texts, changed)
+                same[here] = False
             case Stored.NUMBER:
-                values = self._of_numbers(values, cells.styles[at], at, made)
+                values = cells.values if len(here) == len(valued) else take(cells.values, here)
+                same[here] = ~self._of_numbers(values, cells.styles[at], at, made)
             case Stored.BOOLEAN:
-                values = pc.if_else(pc.is_in(values, pa.array(["0", "false"])), "FALSE", "TRUE")
+                made.place(at, pool(pa.array(_BOOLEANS)), _truths(cells.values, here))
+                same[here] = False
             case Stored.ERROR:
-                made.mark(at, "cell_error", values.to_pylist())
+                made.mark(at, "cell_error", take(cells.values, here).to_pylist())
             case Stored.INVALID:
                 made.mark(at, "cell_error", "a value of an unknown type")
             case _:
                 pass
-        made.place(at, pool(values, escaped), np.arange(len(at)))
+
+    def _unescaped(
+        self, values: pa.StringArray, some: Int64s, valued: Int64s, same: Mask, made: Making
+    ) -> None:
+        """Place the texts among ``some`` that have escapes."""
+        before = take(values, some).to_pylist()
+        after = [plain(text) for text in before]
+        changed = np.array([old != new for old, new in zip(before, after, strict=True)], np.bool_)
+        texts = pa.array([text for text, new in zip(after, changed, strict=True) if new], pa.string())
+        made.write(valued[some[changed]], texts, np.ones(len(texts), np.bool_))
+        same[some[changed]] = False
 
     def _of_numbers(
         self, values: pa.StringArray, styles: npt.NDArray[np.int32], at: Int64s, made: Making
-    ) -> pa.StringArray:
+    ) -> Mask:
+        """Place the numbers that are not shown as they are stored, and say which these are."""
         shows = np.zeros(len(at), np.uint8)
         known = styles < len(self._shows)
         shows[known] = self._shows[styles[known]]
-        values = _fractions(values)
-        odd = _odd(values)
-        bad = []
-        texts = []
-        for place, raw in zip(odd.tolist(), values.take(pa.array(odd)).to_pylist(), strict=True):
-            text = number(raw)
-            texts.append(raw if text is None else text)
-            if text is None:
-                bad.append(place)
+        places, texts, bad = changes(values)
         made.mark(at[bad], "cell_error", "not a finite number")
         shows[bad] = Shown.NUMBER
-        values = replaced(values, odd, texts)
+        changed = np.zeros(len(at), np.bool_)
         dated = np.flatnonzero(shows != Shown.NUMBER)
-        if not len(dated):
-            return values
-        moments = dates(values.take(pa.array(dated)), shows[dated], date1904=self._date1904)
-        return replaced(values, dated, moments)
+        if len(dated):
+            some = take(replaced(values, places, texts), dated)
+            made.write(at[dated], pa.array(dates(some, shows[dated], date1904=self._date1904), pa.string()))
+            changed[dated] = True
+        rest = ~changed[places]
+        made.write(at[places[rest]], chosen(texts, rest))
+        changed[places] = True
+        return changed
 
 
-def _fractions(values: pa.StringArray) -> pa.StringArray:
-    """Fractions of many digits as the shortest text of the same double, where that has no exponent."""
-    long = pc.match_substring_regex(values, _LONG_FRACTION)
-    places = np.flatnonzero(long.to_numpy(zero_copy_only=False))
-    if not len(places):
-        return values
-    short = values.take(pa.array(places)).cast(pa.float64()).cast(pa.string())
-    plain = pc.invert(pc.or_(pc.match_substring(short, "e"), pc.equal(short, "-0")))
-    keep = plain.to_numpy(zero_copy_only=False)
-    return replaced(values, places[keep], short.filter(plain))
-
-
-def _odd(values: pa.StringArray) -> Int64s:
-    """Indices of stored numbers that are not written as they are shown. Whole numbers, the most, are told first."""
-    whole = pc.and_(pc.ascii_is_decimal(values), pc.invert(pc.starts_with(values, "0")))
-    rest = np.flatnonzero(~whole.to_numpy(zero_copy_only=False))
-    plain = pc.match_substring_regex(values.take(pa.array(rest)), _PLAIN).to_numpy(zero_copy_only=False)
-    odd: Int64s = rest[~plain]
-    return odd
-
-
-def number(raw: str) -> str | None:
-    """A stored number as text: an integer digit by digit, a fraction as the shortest text of the same double.
-
-    None for what is no finite number.
-    """
-    text = raw.strip()
-    if _INTEGER.fullmatch(text):
-        digits = text.lstrip("+-").lstrip("0") or "0"
-        return f"-{digits}" if text.startswith("-") and digits != "0" else digits
-    if not _EXPONENT.fullmatch(text):
-        return None
-    value = float(text)
-    if not np.isfinite(value):
-        return None
-    return shortest(value)
-
-
-def shortest(value: float) -> str:
-    """Shortest text of a finite double: plain digits where the sheet would show a plain number, else an exponent."""
-    if value == 0:
-        return "0"
-    if 1e-9 <= abs(value) < 1e21:
-        return format(Decimal(repr(value)).normalize(), "f")
-    mantissa, _, exponent = repr(value).partition("e")
-    return f"{mantissa.removesuffix('.0')}E{int(exponent):+03d}"
+def _truths(values: pa.StringArray, here: Int64s) -> Int64s:
+    """Index into ``_BOOLEANS`` of stored booleans: anything but ``0`` and ``false`` is true."""
+    data, offsets = flat(values)
+    truths: Int64s = (data[offsets[here]] != ord("0")).astype(np.int64)
+    long = np.flatnonzero(offsets[here + 1] - offsets[here] > 1)
+    truths[long] = [text != "false" for text in take(values, here[long]).to_pylist()]
+    return truths
 
 
 def dates(numbers: pa.StringArray, shows: npt.NDArray[np.uint8], *, date1904: bool) -> list[str]:
@@ -172,7 +147,7 @@ def dates(numbers: pa.StringArray, shows: npt.NDArray[np.uint8], *, date1904: bo
     ``42:00:00``. A number outside of the calendar stays a number. The 1900 system counts a 29th of February 1900
     that never was: day 60 stays ``1900-02-29``, as the sheet shows it.
     """
-    serial = numbers.cast(pa.float64()).to_numpy()
+    serial = cast(numbers, pa.float64()).to_numpy()
     total = np.round(serial * DAY_MS)
     last = LAST_DAY - 1462 if date1904 else LAST_DAY
     legal = (serial >= 0) & (total < last * DAY_MS)

@@ -14,7 +14,8 @@ from pipeline.sources.workbook import content
 from pipeline.sources.workbook.cells import Bytes, Cells, Int64s
 from pipeline.sources.workbook.content import Content
 from pipeline.sources.workbook.heads import FIRST, Heads, Words, heads, rows, word, words
-from pipeline.sources.workbook.tokens import PAD, Mask, Unusual
+from pipeline.sources.workbook.kernels import Mask
+from pipeline.sources.workbook.tokens import Unusual
 
 _LT, _GT, _SLASH, _C, _R = b"<>/cr"
 _PRESERVED = b'<is><t xml:space="preserve">'
@@ -23,16 +24,18 @@ _VALUE = len(b"</v></c>")
 _TEXT = len(b"</t></is></c>")
 
 
-def read(chunk: bytes) -> Cells:
-    """Cells of a chunk that holds whole ``<row>`` elements, then ``PAD``, and nothing else.
+def read(chunk: bytes, size: int) -> Cells:
+    """Cells of a chunk whose first ``size`` bytes are whole ``<row>`` elements and nothing else.
 
-    Raises ``Unusual`` for anything that is not written so.
+    What follows them, at least ``PAD``, is not looked at but for the sake of speed. Raises ``Unusual`` for anything
+    that is not written so.
     """
     buffer = np.frombuffer(chunk, np.uint8)
-    opens = buffer[:-1] == _LT
-    at = np.flatnonzero(opens & (buffer[1:] == _C))
-    at_rows = np.flatnonzero(opens & (buffer[1:] == _R))
-    size = len(chunk) - len(PAD)
+    opens = buffer[:size] == _LT
+    second = buffer[1 : size + 1]
+    both = np.flatnonzero(opens & ((second == _C) | (second == _R)))
+    is_row = second[both] == _R
+    at, at_rows = both[~is_row], both[is_row]
     if not len(at_rows) or at_rows[0] != 0:
         raise Unusual("no rows")
     rows_ = rows(buffer, at_rows)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from pipeline.sources.workbook.flat import flat, owners
+from pipeline.sources.workbook.kernels import Int64s, Mask, cast, replaced, substituted, take
 
 Bytes = npt.NDArray[np.uint8]
-Int64s = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
-_LT, _GT, _SLASH, _ZERO = ord("<"), ord(">"), ord("/"), ord("0")
+_LT, _GT, _SLASH, _ZERO, _AMPERSAND = b"<>/0&"
 _ENTITIES = {"lt": "<", "gt": ">", "quot": '"', "apos": "'", "amp": "&"}
 _REFERENCE = re.compile(r"&([^;&]{0,12});?")
 PAD = bytes(64)
@@ -94,7 +94,7 @@ def slices(data: bytes, starts: Int64s, ends: Int64s) -> pa.BinaryArray:
     both = pa.BinaryArray.from_buffers(
         pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), pa.py_buffer(data)]
     )
-    return both.take(pa.array(np.arange(0, len(edges), 2)))
+    return take(both, np.arange(0, len(edges), 2))
 
 
 def text_of(data: bytes, raw: pa.BinaryArray) -> pa.StringArray:
@@ -103,26 +103,18 @@ def text_of(data: bytes, raw: pa.BinaryArray) -> pa.StringArray:
     Raises ``Unusual`` for bytes that are not UTF-8 and for references that XML does not know.
     """
     try:
-        text = raw.cast(pa.string())
+        text = cast(raw, pa.string())
     except pa.ArrowInvalid:
         raise Unusual("not UTF-8") from None
     # Asked of the chunk, not of each text: it is far quicker, and mostly the answer is no.
     if b"\r" in data:
-        text = pc.replace_substring(pc.replace_substring(text, "\r\n", "\n"), "\r", "\n")
+        text = substituted(substituted(text, "\r\n", "\n"), "\r", "\n")
     if b"&" in data:
-        places = np.flatnonzero(pc.match_substring(text, "&").to_numpy(zero_copy_only=False))
-        resolved = [_REFERENCE.sub(_resolved, some) for some in text.take(pa.array(places)).to_pylist()]
+        run, offsets = flat(text)
+        places = owners(offsets, np.flatnonzero(run == _AMPERSAND))
+        resolved = [_REFERENCE.sub(_resolved, some) for some in take(text, places).to_pylist()]
         text = replaced(text, places, resolved)
     return text
-
-
-def replaced(texts: pa.StringArray, places: Int64s, others: list[str] | pa.StringArray) -> pa.StringArray:
-    """Texts with others at some places, ascending."""
-    if not len(places):
-        return texts
-    mask = np.zeros(len(texts), np.bool_)
-    mask[places] = True
-    return pc.replace_with_mask(texts, pa.array(mask), pa.array(others, pa.string()))
 
 
 def _resolved(match: re.Match[str]) -> str:

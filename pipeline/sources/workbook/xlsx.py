@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from pipeline.sources.sandboxed import TaskFault
 from pipeline.sources.workbook import exact, rows, styles, tight
 from pipeline.sources.workbook.block import Area
 from pipeline.sources.workbook.cells import Cells, Stored
+from pipeline.sources.workbook.kernels import chosen
 from pipeline.sources.workbook.package import CHUNK, Package, Sheet, contents
 from pipeline.sources.workbook.placed import Placed
 from pipeline.sources.workbook.shared import FIRST_CHUNK, LONGEST, SharedTexts, utf8
@@ -73,12 +75,13 @@ def _cells(package: Package, part: str) -> Iterator[Cells]:
     """Cells of a sheet part: the fast way chunk by chunk, the exact way for chunks, or from where it must."""
     last = 0
     try:
-        for chunk in _chunks(package, part):
-            cells = _quickly(chunk)
+        for chunk, size in _chunks(package, part):
+            cells = _quickly(chunk, size)
             if cells is None:
-                if any(mark in chunk for mark in _DOUBTFUL):
+                alone = chunk[:size]
+                if any(mark in alone for mark in _DOUBTFUL):
                     raise Unusual("a comment")
-                cells = exact.read(chunk[: -len(PAD)], last)
+                cells = exact.read(alone, last)
             if len(cells.rows):
                 if cells.rows[0] <= last:
                     raise TaskFault(
@@ -94,13 +97,12 @@ def _cells(package: Package, part: str) -> Iterator[Cells]:
                 yield cells
 
 
-def _quickly(chunk: bytes) -> Cells | None:
+def _quickly(chunk: bytes, size: int) -> Cells | None:
     """Cells of a chunk by the quickest way that can read it; none where only the exact parser can."""
-    for way in (tight.read, rows.read):
-        try:
-            return way(chunk)
-        except Unusual:
-            continue
+    with suppress(Unusual):
+        return tight.read(chunk, size)
+    with suppress(Unusual):
+        return rows.read(chunk[:size] + PAD)
     return None
 
 
@@ -117,24 +119,27 @@ def _after(cells: Cells, last: int) -> Cells:
         cells.stored[keep],
         cells.styles[keep],
         cells.shared[keep[cells.stored == Stored.SHARED]],
-        cells.values.filter(keep[cells.valued()]),
+        chosen(cells.values, keep[cells.valued()]),
     )
 
 
-def _chunks(package: Package, part: str) -> Iterator[bytes]:
-    """Bytes of whole ``<row>`` elements, each time with ``PAD`` at the end.
+def _chunks(package: Package, part: str) -> Iterator[tuple[bytes, int]]:
+    """Bytes of whole ``<row>`` elements: a chunk, and how many of its bytes they are. What follows these is of no
+    meaning; it is at least ``PAD``.
 
     Raises ``Unusual`` where row borders cannot be told by their bytes: prefixes, comments, CDATA, other encodings.
     """
+    pieces, wanted = package.pieces(part), FIRST_CHUNK
     rest, opened, seen = b"", False, 0
-    for chunk in package.chunks(part, CHUNK, first=FIRST_CHUNK):
-        data = rest + chunk
+    while more := _some(pieces, wanted):
+        wanted = CHUNK
+        data = b"".join((rest, *more, PAD))
         if not opened:
             head = _OPEN.search(data)
             if head is None:
                 if len(data) > LONGEST:
                     raise Unusual("no rows")
-                rest = data
+                rest = data[: -len(PAD)]
                 continue
             if head[1] or not utf8(data) or b"<!" in data[: head.end()]:
                 raise Unusual("an unusual beginning")
@@ -146,13 +151,22 @@ def _chunks(package: Package, part: str) -> Iterator[bytes]:
         end = data.find(b"</sheetData", seen if last < 0 else last)
         cut = end if end >= 0 else last + len(b"</row>")
         if last >= 0 or end >= 0:
-            yield b"".join((memoryview(data)[:cut], PAD))
-            rest, seen = data[cut:], 0
+            yield data, cut
+            rest, seen = data[cut : -len(PAD)], 0
         else:
-            rest, seen = data, max(len(data) - 20, 0)
+            rest, seen = data[: -len(PAD)], max(len(data) - len(PAD) - 20, 0)
             if len(rest) > LONGEST:
                 raise TaskFault("file_limit", "a row of more than 64 MB", "64 MB")
         if end >= 0:
             return
     if not opened or rest.strip():
         raise Unusual("an unusual end")
+
+
+def _some(pieces: Iterator[bytes], wanted: int) -> list[bytes]:
+    """The next pieces, together of at least ``wanted`` bytes where there are as many."""
+    taken: list[bytes] = []
+    while wanted > 0 and (piece := next(pieces, None)) is not None:
+        taken.append(piece)
+        wanted -= len(piece)
+    return taken

@@ -81,7 +81,7 @@ def _moment(text: str, value: Any) -> bool:
     if text.startswith("1900-02-29"):  # openpyxl has no such day, either
         return True
     if not isinstance(value, datetime.datetime):
-        return text == value.isoformat()
+        return bool(text == value.isoformat())
     return abs(datetime.datetime.fromisoformat(text) - value) <= second
 
 

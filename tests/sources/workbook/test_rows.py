@@ -78,7 +78,14 @@ def facts(made: Cells) -> list[object]:
     ]  # fmt: skip
 
 
-WAYS: dict[str, Way] = {"tight": tight.read, "tags": rows.read}
+def tightly(chunk: bytes) -> Cells:
+    """Read a chunk that others follow."""
+    return tight.read(
+        chunk[: -len(PAD)] + b'<row r="9"><c r="A9"><v>7</v></c><c r=' + PAD, len(chunk) - len(PAD)
+    )
+
+
+WAYS: dict[str, Way] = {"tight": tightly, "tags": rows.read}
 ways = pytest.mark.parametrize("way", list(WAYS.values()), ids=list(WAYS))
 
 

@@ -1,0 +1,64 @@
+"""Stored numbers as text: all at once, and one by one; decimal is the oracle."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pipeline.sources.workbook.numerals import _PLAIN, changes, number, plain, shortest
+
+
+@given(st.integers(-(10**40), 10**40))
+def test_an_integer_keeps_every_digit(value: int) -> None:
+    assert number(str(value)) == str(value)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+@example(5e-324)
+@example(1.7976931348623157e308)
+@example(1e-9)
+@example(1e21)
+def test_a_fraction_is_the_same_double_again(value: float) -> None:
+    text = shortest(value)
+    assert float(text) == value
+    assert Decimal(text) == Decimal(repr(value))
+    assert ("E" in text) == (value != 0 and not 1e-9 <= abs(value) < 1e21)
+
+
+@pytest.mark.parametrize("raw", ["", "abc", "NaN", "inf", "1e999", "1,5", "0x10", "1_000", "١", "--1", "1e"])
+def test_what_is_no_finite_number_has_no_text(raw: str) -> None:
+    assert number(raw) is None
+
+
+STORED = st.one_of(
+    st.floats(allow_nan=False).map(repr),
+    st.floats(-1e9, 1e9).map(lambda value: f"{value:.16G}"),
+    st.decimals(-(10**6), 10**6, allow_nan=False, places=3).map(str),
+    st.integers(-(10**18), 10**18).map(str),
+    st.text(st.sampled_from("0123456789.-+eE "), max_size=9),
+    st.text(st.sampled_from("01.-"), max_size=5),
+    st.sampled_from(["0", "-0", "0.0", "5.000000", "-0.0000001", "0.12345678", "é1", ""]),
+)
+
+
+@given(st.lists(STORED, max_size=12), st.integers(0, 3))
+def test_many_numbers_have_the_texts_that_each_has(stored: list[str], start: int) -> None:
+    values = pa.array(stored, pa.string()).slice(start)
+    places, texts, bad = changes(values)
+    shown: list[str | None] = values.to_pylist()
+    for place, text in zip(places.tolist(), texts.to_pylist(), strict=True):
+        shown[place] = text
+    for place in bad.tolist():
+        shown[place] = None
+    assert shown == [number(value) for value in stored[start:]]
+
+
+@given(st.lists(STORED, max_size=12))
+def test_what_is_told_by_its_bytes_is_what_the_pattern_says(stored: list[str]) -> None:
+    told = plain(pa.array(stored, pa.string()))
+    assert told.tolist() == [re.search(_PLAIN, value) is not None for value in stored]
