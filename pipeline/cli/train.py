@@ -46,6 +46,7 @@ def train_command(
     """Train a model on certified shards: refused before CUDA starts unless everything fits.
 
     On several GPUs: torchrun --nproc-per-node 8 -m pipeline train CLEAN --recipe llama-lora --model DIR
+    --set batch.micro_batches=8
     """
     from pipeline.train.fault import refuse
     from pipeline.train.preflight import preflight

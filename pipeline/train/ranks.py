@@ -36,7 +36,7 @@ class Ranks:
     def wait(self) -> None:
         """Until all processes are here."""
         if self.world > 1:
-            dist.barrier()
+            dist.barrier(device_ids=None if self.device.index is None else [self.device.index])
 
     def same(self, what: str, value: str) -> None:
         """Raise ``RefusedError`` on every rank unless all have the same value (a root digest, a recipe)."""
