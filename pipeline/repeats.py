@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
@@ -22,11 +21,11 @@ from pipeline.contract import dataset_names
 from pipeline.reasons import Policy, Reason
 from pipeline.schema.model import Schema
 from pipeline.shards.part import data_folder
+from pipeline.short_keys import Keys, ShortKeys
 from pipeline.stages.chat.pack import unpacked
 
 Locate = Callable[[str], Path]
 """Name of a shard relative to the output folder → where it lies now."""
-Keys = npt.NDArray[np.uint64]
 KEYS_AT_ONCE = 4_000_000
 """Keys compared in one round: 32 MB."""
 
@@ -44,15 +43,18 @@ class Repeats:
     flagged: Mapping[str, int]
 
 
-def find(schema: Schema, receipts: Sequence[Receipt], locate: Locate) -> Repeats:
+def find(
+    schema: Schema, receipts: Sequence[Receipt], locate: Locate, kept: ShortKeys | None = None
+) -> Repeats:
     """Find records whose content stands earlier, and training records that are in an evaluation split, too.
 
     Args:
         schema: the schema of all receipts.
         receipts: in the order of the inputs.
         locate: finds the shards.
+        kept: short keys of shards that an earlier run looked at.
     """
-    view = _view(schema, receipts, locate)
+    view = _view(schema, receipts, locate, kept or ShortKeys())
     rejected: dict[int, list[Repeat]] = {}
     flagged: dict[str, int] = {}
     for reason, judge in ((Reason.TRAIN_EVAL_OVERLAP, _overlap), (Reason.DUPLICATE_ROW, _again)):
@@ -96,7 +98,7 @@ def _overlap(schema: Schema, view: pl.DataFrame) -> pl.DataFrame:
     return joined.with_columns(((pl.col("split") == training) & pl.col("first").is_not_null()).alias("hit"))
 
 
-def _view(schema: Schema, receipts: Sequence[Receipt], locate: Locate) -> pl.DataFrame:
+def _view(schema: Schema, receipts: Sequence[Receipt], locate: Locate, kept: ShortKeys) -> pl.DataFrame:
     """The records of a first pass whose content may stand twice, in the order of the inputs: one row a record.
 
     Memory is bounded: short keys are compared first, in as many rounds as keep one round's keys below ``KEYS_AT_ONCE``;
@@ -104,7 +106,12 @@ def _view(schema: Schema, receipts: Sequence[Receipt], locate: Locate) -> pl.Dat
     """
     shards = list(_shards(schema, receipts, locate))
     rounds = 1 + sum(shard.rows for shard in shards) // KEYS_AT_ONCE
-    twice = np.concatenate([_twice(shards, number, rounds) for number in range(rounds)])
+    if rounds == 1:
+        keys = [kept.of(shard.digest, shard.short_keys) for shard in shards]
+        twice = _again_in(keys)
+        shards = [s for s, own in zip(shards, keys, strict=True) if len(twice) and np.isin(own, twice).any()]
+    else:
+        twice = np.concatenate([_twice(shards, number, rounds) for number in range(rounds)])
     frames = [frame for shard in shards if len(twice) and len(frame := shard.among(twice))]
     if not frames:
         return SCHEMA.to_frame()
@@ -114,7 +121,13 @@ def _view(schema: Schema, receipts: Sequence[Receipt], locate: Locate) -> pl.Dat
 
 def _twice(shards: Sequence[_Shard], number: int, rounds: int) -> Keys:
     """Keys of one round that come in more than one record, sorted, uint64."""
-    gathered = [keys[keys % np.uint64(rounds) == number] for shard in shards for keys in shard.short_keys()]
+    return _again_in(
+        [keys[keys % np.uint64(rounds) == number] for shard in shards for keys in shard.short_keys()]
+    )
+
+
+def _again_in(gathered: Sequence[Keys]) -> Keys:
+    """Keys that come more than once, sorted, uint64."""
     keys = np.sort(np.concatenate(gathered)) if gathered else np.empty(0, np.uint64)
     return np.unique(keys[1:][keys[1:] == keys[:-1]])
 
@@ -127,6 +140,7 @@ class _Shard:
     place: str
     split: str
     rows: int
+    digest: str
     batches: Callable[[], Iterator[pa.RecordBatch]]
 
     def short_keys(self) -> Iterator[Keys]:
@@ -162,11 +176,11 @@ def _shards(schema: Schema, receipts: Sequence[Receipt], locate: Locate) -> Iter
         for dataset, split in splits.items():
             for part in receipt.parts.get(dataset, ()):
                 path = locate(f"{data_folder(dataset)}/{part.name}")
-                yield _Shard(number, place, split, part.rows, partial(_columns, path))
+                yield _Shard(number, place, split, part.rows, part.sha256, partial(_columns, path))
         for repeat in receipt.repeats:
             columns = {"row": [repeat.row], "content_id": [repeat.content]}
             batch = pa.RecordBatch.from_pydict(columns)
-            yield _Shard(number, place, repeat.split, 1, partial(iter, [batch]))
+            yield _Shard(number, place, repeat.split, 1, "", partial(iter, [batch]))
 
 
 def _columns(path: Path) -> Iterator[pa.RecordBatch]:

@@ -21,6 +21,7 @@ from pipeline.plan import Input, Known, Plan, check_raw, make, partitions_of
 from pipeline.reasons import Reason
 from pipeline.repeats import find
 from pipeline.schema.load import LoadedSchema, load_schemas
+from pipeline.short_keys import ShortKeys
 from pipeline.sources.fault import FileNote
 from pipeline.sources.partition import Partition
 
@@ -147,10 +148,11 @@ def _second_pass(
     repeated: dict[str, Mapping[str, int]] = {}
     tasks: list[Task] = []
     replaced: set[tuple[str, str, int]] = set()
+    kept = ShortKeys(folder.clean.path)
     inputs = {(plan.contracts[one.claim.schema_index].name, one.claim.source): one for one in plan.inputs}
     for loaded in plan.schemas:
         mine = sorted((r for r in receipts if r.contract == loaded.schema.name), key=lambda r: r.order)
-        found = find(loaded.schema, mine, folder.locate)
+        found = find(loaded.schema, mine, folder.locate, kept)
         repeated[loaded.schema.name] = found.flagged
         for place, receipt in enumerate(mine):
             wanted = found.rejected.get(place, ())
@@ -160,9 +162,10 @@ def _second_pass(
             partition = next(p for p in partitions_of(plan, one) if p.order == receipt.chunk)
             tasks.append(_task(plan, folder, options, one, partition, wanted))
             replaced.add(receipt.order)
-    kept = [receipt for receipt in receipts if receipt.order not in replaced]
+    kept.save()
+    left = [receipt for receipt in receipts if receipt.order not in replaced]
     made = _engine(options.engine)(tasks, process, options.workers, watch.partition)
-    receipts, faults = _sound(kept, made)
+    receipts, faults = _sound(left, made)
     return receipts, repeated, faults
 
 

@@ -32,22 +32,31 @@ class Notes:
         self.path = (place or _default_place()) / f"{key}{suffix}.json"
 
     def read(self) -> Any:
-        """What was kept; None where there is nothing that can be trusted."""
+        """What was kept, as plain JSON values; None where there is nothing that can be trusted."""
+        content = self.read_bytes()
+        try:
+            return None if content is None else json.loads(content)
+        except (ValueError, RecursionError):
+            return None
+
+    def read_bytes(self) -> bytes | None:
+        """What was kept, as bytes; None where there is nothing that can be trusted."""
         try:
             with self.path.open("rb") as file:
                 facts = os.fstat(file.fileno())
                 if facts.st_uid != os.geteuid() or facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                     return None
                 digest, _, content = file.read().partition(b"\n")
-            if hashlib.sha256(content).hexdigest().encode() != digest:
-                return None
-            return json.loads(content)
-        except (OSError, ValueError, RecursionError):
+        except OSError:
             return None
+        return content if hashlib.sha256(content).hexdigest().encode() == digest else None
 
     def write(self, value: Any) -> None:
+        """Keep plain JSON values for the next time."""
+        self.write_bytes(json.dumps(value, separators=(",", ":")).encode())
+
+    def write_bytes(self, content: bytes) -> None:
         """Keep it for the next time. What cannot be written is no failure: the next run takes longer."""
-        content = json.dumps(value, separators=(",", ":")).encode()
         with suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             beside = self.path.with_suffix(f".{os.getpid()}.tmp")

@@ -124,11 +124,13 @@ class Statement:
         """The root that the file list and the predicate give."""
         return root_over(_listed(self.predicate), self._content)
 
-    def rooted(self) -> Statement:
-        """The same under the root that its content gives."""
-        made = Statement(self.recomputed_root(), self.predicate)
-        made.__dict__["_content"] = self._content
-        return made
+    @classmethod
+    def made(cls, predicate: Mapping[str, Any], files: Mapping[str, Part]) -> Statement:
+        """The statement of a predicate, under the root that it gives; ``files`` are those that it lists."""
+        bare = cls("", predicate)
+        statement = cls(bare.recomputed_root(), predicate)
+        statement.__dict__.update(_content=bare._content, files=dict(files))  # known, so not made again
+        return statement
 
     @cached_property
     def _content(self) -> bytes:
@@ -154,6 +156,7 @@ def state(inputs: Inputs, receipts: Sequence[Receipt], empty: Mapping[str, Part]
         empty: the zero-row shard of each data set that got no rows.
     """
     ordered = sorted(receipts, key=lambda receipt: receipt.order)
+    files = _files(ordered, empty)
     predicate = {
         "version": 1,
         "program": {"name": "cleanroom-pipeline", "version": inputs.version, "semantics": inputs.semantics},
@@ -165,13 +168,13 @@ def state(inputs: Inputs, receipts: Sequence[Receipt], empty: Mapping[str, Part]
             for name, schema in contract.datasets.items()
         },
         "quarantine": {c.name: _quarantine(c.name, ordered) for c in inputs.contracts},
-        "files": _files(ordered, empty),
+        "files": [part.to_json() | {"folder": name.rpartition("/")[0]} for name, part in files.items()],
         "partitions": [receipt.to_json() for receipt in ordered],
         "totals": totals(ordered),
         "repeated": {name: dict(counts) for name, counts in inputs.repeated.items() if counts},
         "notes": sorted(list(note) for note in inputs.notes),
     }
-    return Statement("", predicate).rooted()
+    return Statement.made(predicate, files)
 
 
 def parse(content: bytes) -> Statement:
@@ -264,10 +267,11 @@ def _quarantine(contract: str, receipts: Sequence[Receipt]) -> dict[str, Any]:
     }
 
 
-def _files(receipts: Sequence[Receipt], empty: Mapping[str, Part]) -> list[dict[str, Any]]:
+def _files(receipts: Sequence[Receipt], empty: Mapping[str, Part]) -> dict[str, Part]:
+    """Every shard by its name relative to the output folder, in the order of the names."""
     files = {name: part for receipt in receipts for name, part in receipt.files().items()}
     files |= {f"{data_folder(name)}/{part.name}": part for name, part in empty.items()}
-    return [part.to_json() | {"folder": name.rpartition("/")[0]} for name, part in sorted(files.items())]
+    return dict(sorted(files.items()))
 
 
 def datasets_of(statement: Statement) -> dict[str, list[Part]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,21 +32,20 @@ class ColumnStatistics:
 
     def to_json(self) -> dict[str, int | str]:
         """Only what is known; ``not_finite`` only where there is some."""
-        facts = {name: getattr(self, name) for name in self.__slots__}
-        return {name: v for name, v in facts.items() if v is not None and (v or name != "not_finite")}
-
-    def merge(self, other: ColumnStatistics) -> ColumnStatistics:
-        """Facts about both sets of values together."""
-        return ColumnStatistics(
-            nulls=self.nulls + other.nulls,
-            count=self.count + other.count,
-            minimum=_least(self.minimum, other.minimum, smallest=True),
-            maximum=_least(self.maximum, other.maximum, smallest=False),
-            not_finite=self.not_finite + other.not_finite,
-            shortest=_either(min, self.shortest, other.shortest),
-            longest=_either(max, self.longest, other.longest),
-            total=_either(int.__add__, self.total, other.total),
-        )
+        facts: dict[str, int | str] = {"nulls": self.nulls, "count": self.count}
+        if self.minimum is not None:
+            facts["minimum"] = self.minimum
+        if self.maximum is not None:
+            facts["maximum"] = self.maximum
+        if self.not_finite:
+            facts["not_finite"] = self.not_finite
+        if self.shortest is not None:
+            facts["shortest"] = self.shortest
+        if self.longest is not None:
+            facts["longest"] = self.longest
+        if self.total is not None:
+            facts["total"] = self.total
+        return facts
 
 
 def from_json(value: Mapping[str, Any]) -> ColumnStatistics:
@@ -56,21 +55,25 @@ def from_json(value: Mapping[str, Any]) -> ColumnStatistics:
 
 def merge(parts: Iterable[Mapping[str, ColumnStatistics]]) -> dict[str, ColumnStatistics]:
     """Statistics of several batches or shards together, by path."""
-    whole: dict[str, ColumnStatistics] = {}
+    found: dict[str, list[ColumnStatistics]] = {}
     for part in parts:
         for path, facts in part.items():
-            whole[path] = whole[path].merge(facts) if path in whole else facts
-    return whole
+            found.setdefault(path, []).append(facts)
+    return {path: several[0] if len(several) == 1 else _together(several) for path, several in found.items()}
 
 
-def _least(a: int | str | None, b: int | str | None, *, smallest: bool) -> int | str | None:
-    known = [value for value in (a, b) if value is not None]
-    if not known:
-        return None
-    return min(known, key=float) if smallest else max(known, key=float)
-
-
-def _either(join: Any, a: int | None, b: int | None) -> int | None:
-    if a is None or b is None:
-        return a if b is None else b
-    return int(join(a, b))
+def _together(several: Sequence[ColumnStatistics]) -> ColumnStatistics:
+    """Facts about several sets of values together."""
+    minima = [one.minimum for one in several if one.minimum is not None]
+    maxima = [one.maximum for one in several if one.maximum is not None]
+    totals = [one.total for one in several if one.total is not None]
+    return ColumnStatistics(
+        nulls=sum([one.nulls for one in several]),
+        count=sum([one.count for one in several]),
+        minimum=min(minima, key=float, default=None),
+        maximum=max(maxima, key=float, default=None),
+        not_finite=sum([one.not_finite for one in several]),
+        shortest=min([one.shortest for one in several if one.shortest is not None], default=None),
+        longest=max([one.longest for one in several if one.longest is not None], default=None),
+        total=sum(totals) if totals else None,
+    )
