@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.certificate.statement import parse
+from pipeline.job import Options, Summary
 from pipeline.report.watch import Watch
-from pipeline.run import Options, Summary, run
+from pipeline.run import run
 
 SCHEMA = """\
 version: 1

@@ -84,7 +84,9 @@ class Cast:
         cells = batch.cells if batch.typed is None else batch.typed.values
         assert cells is not None  # noqa: S101
         columns = []
-        for reading, quick in zip(self._readings, table.plain(cells, self._readings, batch.decimal), strict=True):
+        for reading, quick in zip(
+            self._readings, table.plain(cells, self._readings, batch.decimal), strict=True
+        ):
             if quick is not None:
                 columns.append(quick)
                 continue

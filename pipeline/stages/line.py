@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.batch import EncodeStage, RecordStage
+from pipeline.errors import SchemaError
 from pipeline.schema.compile import fields_of
 from pipeline.schema.load import LoadedSchema
 from pipeline.schema.model import Schema
@@ -68,10 +69,28 @@ def build(loaded: LoadedSchema, raw: Path) -> Line:
     judge = Judge(loaded.schema)
     records = (Cast(loaded.schema, context.fields), judge, *kind.record_stages(context))
     pages = getattr(kind, "pages_schema", None)
+    shard = kind.shard_schema(context).append(CONTENT)
+    _each_once(shard, loaded)
     return Line(
-        context, records, judge, kind.encoder(context), Certify(context), kind.shard_schema(context).append(CONTENT),
+        context,
+        records,
+        judge,
+        kind.encoder(context),
+        Certify(context),
+        shard,
         pages(context) if pages else None,
-    )  # fmt: skip
+    )
+
+
+def _each_once(shard: pa.Schema, loaded: LoadedSchema) -> None:
+    """Refuse a column of the schema that is called as one of the samples' own."""
+    if twice := sorted({name for name in shard.names if shard.names.count(name) > 1}):
+        raise SchemaError(
+            "a column has the name of one that every sample has",
+            where=str(loaded.path),
+            found=", ".join(twice),
+            remedy="give the column another name under `columns`, and set `column:` to its header",
+        )
 
 
 def context_of(loaded: LoadedSchema, raw: Path) -> Context:

@@ -16,7 +16,7 @@ from pipeline.shards.content import file_sha256
 from pipeline.stages.context import Context
 from pipeline.stages.layout.page import HEIGHT, WIDTH, Pages, pages
 from pipeline.stages.layout.picture import Picture, PictureFault, read_picture
-from pipeline.stages.layout.place import candidates, find_image
+from pipeline.stages.layout.place import candidates, find_image, there
 
 IMAGE, PAGE_ID, PIXELS = "@image", "@page_id", "@pixels"
 
@@ -83,9 +83,9 @@ class ImageStage:
 
     def _open(self, written: str, source: str) -> Picture | PictureFault:
         for path in candidates(written, source, self._raw):
-            there = path.is_file()
-            self.refers[path.relative_to(self._raw).as_posix()] = file_sha256(path) if there else ""
-            if there:
+            found = there(path)
+            self.refers[path.relative_to(self._raw).as_posix()] = file_sha256(path) if found else ""
+            if found:
                 break
         try:
             path = find_image(written, source, self._raw)

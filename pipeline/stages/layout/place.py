@@ -21,6 +21,14 @@ def candidates(written: str, source: str, raw: Path) -> list[Path]:
     return paths
 
 
+def there(path: Path) -> bool:
+    """Whether a file lies there; nothing lies at a name that no file can have."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def find_image(written: str, source: str, raw: Path) -> Path:
     """The image file that a record of ``source`` names, links resolved.
 

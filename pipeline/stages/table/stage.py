@@ -132,9 +132,10 @@ def _framed(ids: Int32s, lengths: Int64s, before: Int32s, after: Int32s) -> dict
 
 
 def shard_schema(context: Context) -> pa.Schema:
-    """Arrow schema of this table's shards."""
+    """Arrow schema of this table's shards. A label column that is itself called ``labels`` stands there as ids."""
     table = context.schema.table or Table()
-    return arrow.table(context.columns, tokenized=table.text is not None, label=table.label is not None)
+    columns = [field for field in context.columns if not field.name == "labels" == table.label]
+    return arrow.table(columns, tokenized=table.text is not None, label=table.label is not None)
 
 
 def record_stages(context: Context) -> list[RecordStage]:

@@ -225,6 +225,12 @@ def test_paths_that_lead_nowhere_or_out(written: str, reason: Reason, tmp_path: 
     assert caught.value.reason is reason
 
 
+@pytest.mark.parametrize("written", ["x" * 5000 + ".png", "forms/" * 2000, "a\0.png", "a.png/b.png"])
+def test_a_name_that_no_file_can_have_costs_its_record(written: str, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"")
+    assert "image_missing" in one(tmp_path, written).slugs()
+
+
 def test_a_page_that_needs_no_image(tmp_path: Path) -> None:
     judged = one(tmp_path, None, image={"required": False})
     assert judged.good()
