@@ -76,15 +76,15 @@ class Rounds:
         workers = min(self._workers()) if few else self.random.choice(self._workers())
         whom = self._victim(workers)
         run, started = self._start(self.clean, workers), time.monotonic()
-        moment = self.random.choice(("any time", "at work", "commit", "commit")) if changed else "any time"
+        moment = self._moment(whom) if changed else "any time"
         self._wait(run, moment, workers, changed * SHARDS)
         if self.zygote.ended(run) is not None:
             self._learn(workers, time.monotonic() - started)
             self.tally.kills["none: the run had ended"] += 1
         else:
             self.tally.moments[moment] += 1
+            whom = self._kill(run, whom, workers)
             self.tally.kills[f"{whom}, {workers} workers"] += 1
-            self._kill(run, whom, workers)
         verdict = verify(self.clean)
         codes = {failure.code.value for failure in verdict.failures}
         self.tally.after[", ".join(sorted(codes)) or "verifies"] += 1
@@ -140,6 +140,11 @@ class Rounds:
             return self.random.choice(("driver", "worker", "group") * 6 + ("raylet", "cluster"))
         return self.random.choice(("driver", "worker", "group") if workers > 1 else ("driver", "group"))
 
+    def _moment(self, whom: str) -> str:
+        """Workers are gone when the commit begins."""
+        moments = ("any time", "at work") if whom == "worker" else ("any time", "at work", "commit", "commit")
+        return self.random.choice(moments)
+
     def _start(self, clean: Path, workers: int, *, local: bool = False) -> Run:
         engine = "local" if local or self.cluster is None else "ray"
         folders = ["run", str(self.raw.path), str(clean), "--schema", str(self.schema)]
@@ -159,10 +164,14 @@ class Rounds:
             time.sleep(0.001)
         time.sleep(0.03 * self.random.random() ** 2)
 
-    def _kill(self, run: Run, whom: str, workers: int) -> None:
-        """Kill what a round is about, later on the driver where it lives, and see that nothing lives on."""
+    def _kill(self, run: Run, whom: str, workers: int) -> str:
+        """Kill what a round is about, later on the driver where it lives, and see that nothing lives on.
+
+        Gives what was killed first: the driver, where there was no worker.
+        """
         others = sorted(session(run.pid)) if self.cluster is None else self.cluster.workers()
-        if whom == "worker" and others:
+        whom = "driver" if whom == "worker" and not others else whom
+        if whom == "worker":
             kill(self.random.choice(others))
             # A run on Ray starts the task again; a local one ends itself.
             goes_on = self.cluster is not None and self.random.random() < 0.5
@@ -181,6 +190,7 @@ class Rounds:
         self.zygote.wait(run)
         if whom == "group":
             kill_session(run.pid)
+        return whom
 
     def _see(self, run: Run, seconds: float) -> int | None:
         """Exit code of a run, when it ends by itself within that time."""
