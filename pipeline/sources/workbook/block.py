@@ -72,14 +72,20 @@ class Blocks:
 
     def _columns(self, placed: Placed, keep: Int64s, new_row: Int64s, count: int) -> list[pa.StringArray]:
         keep = keep[placed.filled[keep]]
+        row_of = new_row[placed.row_of[keep]]
+        if len(keep) == count * self._width:  # most often each row has all its cells
+            grid = (count, self._width)
+            in_place = (placed.columns[keep].reshape(grid) == np.arange(self._width)).all()
+            if in_place and (row_of.reshape(grid) == np.arange(count)[:, None]).all():
+                return [placed.take(keep[column :: self._width]) for column in range(self._width)]
         of = placed.columns[keep].astype(np.int16)  # no sheet has more columns; sorted by radix
         order = np.argsort(of, kind="stable")
         edges = np.searchsorted(of[order], np.arange(self._width + 1))
         columns = []
         for column in range(self._width):
-            cells = keep[order[edges[column] : edges[column + 1]]]
+            cells = order[edges[column] : edges[column + 1]]
             index = np.full(count, -1, np.int64)
-            index[new_row[placed.row_of[cells]]] = cells
+            index[row_of[cells]] = keep[cells]
             columns.append(placed.take(index))
         return columns
 

@@ -11,8 +11,6 @@ import pyarrow as pa
 from pipeline.sources.workbook.flat import flat
 from pipeline.sources.workbook.kernels import Int64s, Mask, cast, chosen, matching, take
 
-_PLAIN = r"^(?:0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]{0,9})\.[0-9]{0,4}[1-9])$"
-"""Numbers that are shown as they are stored: whole ones, and fractions of at most 15 digits."""
 _LONG_FRACTION = r"^-?[0-9]{1,12}\.[0-9]{6,}$"
 _SHOWN_FRACTION = r"^-?(?:0|[1-9][0-9]*)\.[0-9]*[1-9]$"
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -25,28 +23,26 @@ def changes(values: pa.StringArray) -> tuple[Int64s, pa.StringArray, Int64s]:
     finite number."""
     places = np.flatnonzero(~plain(values))
     some = take(values, places)
-    if len(places):
-        other = ~matching(some, _PLAIN)
-        places, some = places[other], chosen(some, other)
     if not len(places):
         return places, some, places
-    texts: list[str | None] = some.to_pylist()
     # The shortest text of the same double, for all of them at once.
     long = np.flatnonzero(matching(some, _LONG_FRACTION))
     short = cast(cast(take(some, long), pa.float64()), pa.string())
     done = matching(short, _SHOWN_FRACTION)
-    for place, text in zip(long[done].tolist(), chosen(short, done).to_pylist(), strict=True):
-        texts[place] = text
-    left = np.ones(len(texts), np.bool_)
+    left = np.ones(len(places), np.bool_)
     left[long[done]] = False
-    for place in np.flatnonzero(left).tolist():
-        texts[place] = number(texts[place] or "")
-    bad = np.array([text is None for text in texts], np.bool_)
-    return places[~bad], pa.array([text for text in texts if text is not None], pa.string()), places[bad]
+    others = [number(text) for text in chosen(some, left).to_pylist()]
+    good = np.array([text is not None for text in others], np.bool_)
+    rest = np.flatnonzero(left)
+    index = np.concatenate([long[done], rest[good]])
+    texts = [chosen(short, done), pa.array([text for text in others if text is not None], pa.string())]
+    order = np.argsort(index)
+    return places[index[order]], take(pa.concat_arrays(texts), order), places[rest[~good]]
 
 
 def plain(values: pa.StringArray) -> Mask:
-    """Which stored numbers are told by their bytes to be shown as they are stored: nearly all that are."""
+    """Which stored numbers are shown as they are stored: whole ones, and fractions of at most 15 digits, of these at
+    most 5 behind the point; without a needless zero or sign."""
     data, offsets = flat(values)
     starts, ends = offsets[:-1], offsets[1:]
     if not len(data):
