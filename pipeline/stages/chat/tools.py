@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from pipeline.batch import Batch, Findings
+from pipeline.cells.exact import NotJson, Whole, parse, repeats
 from pipeline.reasons import Reason
 from pipeline.schema.model import Schema
 from pipeline.stages.chat.grammar import Grammar
@@ -21,6 +22,10 @@ from pipeline.stages.chat.report import report_turns
 from pipeline.stages.chat.turns import TOOL, Turns, role_strings
 
 _NO_CALLS = ("", "[]", "null")
+_DEPTH = 200
+"""Deepest nesting of arguments; a template that walks through them has one frame of the stack a level."""
+_DIGITS = 20
+"""Most characters of an integer of 64 bits."""
 
 
 class InvalidCall(Exception):
@@ -65,10 +70,7 @@ def canonical_calls(written: str) -> list[dict[str, Any]]:
     Raises:
         InvalidCall: no JSON list of calls, a call without a name, or arguments that are no JSON object.
     """
-    try:
-        calls = msgspec.json.decode(written)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        raise InvalidCall("calls that are no JSON") from None
+    calls = _decoded(written, "calls")
     if isinstance(calls, dict):
         calls = [calls]
     if not isinstance(calls, list) or not calls:
@@ -84,14 +86,32 @@ def _canonical(call: Any) -> dict[str, Any]:
         raise InvalidCall("a call without a function name")
     arguments = function.get("arguments", {})
     if isinstance(arguments, str):
-        try:
-            arguments = msgspec.json.decode(arguments)
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-            raise InvalidCall("arguments that are no JSON") from None
+        arguments = _decoded(arguments, "arguments")
     if not isinstance(arguments, dict):
         raise InvalidCall("arguments that are no JSON object")
     identity = {"id": call["id"]} if isinstance(call.get("id"), str) else {}
     return {**identity, "type": "function", "function": {"name": function["name"], "arguments": arguments}}
+
+
+def _decoded(written: str, what: str) -> Any:
+    """The JSON value of a text, where any reader takes it for the same one."""
+    try:
+        value, exact = msgspec.json.decode(written), parse(written.encode(), _DEPTH)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError, NotJson):
+        raise InvalidCall(f"{what} that are no JSON") from None
+    if any(repeats(exact)):
+        raise InvalidCall(f"{what} with a key that stands twice")
+    if _overflows(exact):
+        raise InvalidCall(f"{what} with an integer beyond 64 bits")
+    return value
+
+
+def _overflows(value: Any) -> bool:
+    if isinstance(value, Whole):
+        return len(value) > _DIGITS or not -(2**63) <= int(value) < 2**64
+    if isinstance(value, (dict, list)):
+        return any(map(_overflows, value.values() if isinstance(value, dict) else value))
+    return False
 
 
 def _open_ended(turns: Turns, grammar: Grammar) -> set[int]:
@@ -132,6 +152,8 @@ def _unanswered(
             problems[turn] = "a call without a result"
         elif len(answers) != len(calls):
             problems[turn] = f"{len(calls)} calls and {len(answers)} results"
+        elif all(wanted) and len(set(map(str, wanted))) < len(wanted):
+            problems[turn] = "two calls of one id"
         elif all(wanted) and all(given) and sorted(map(str, wanted)) != sorted(map(str, given)):
             problems[turn] = "results for other calls"
     return problems

@@ -21,6 +21,7 @@ def calling(*calls: dict[str, Any]) -> dict[str, Any]:
     [
         [user("w?"), calling(call("get", '{"c": "Kiel"}', "1")), tool("sun", "1"), assistant("Sunny.")],
         [user("w?"), calling(call("get", {"c": 1})), tool("sun"), assistant("Sunny.")],
+        [user("w?"), calling(call("get", '{"c": [18446744073709551615, 1.5]}')), tool("s"), assistant("t")],
         [user("w?"), calling({"name": "get", "arguments": {}}), tool("sun"), assistant("Sunny.")],
         [
             user("w?"),
@@ -59,6 +60,24 @@ def test_matching_calls_are_certified(turns: list[dict[str, Any]]) -> None:
         (
             [user("w?"), calling(call("a", {}), call("b", {})), tool("x"), assistant("z")],
             "2 calls and 1 results",
+        ),
+        (
+            [
+                user("w?"),
+                calling(call("a", {}, "1"), call("b", {}, "1")),
+                tool("x", "1"),
+                tool("y", "1"),
+                assistant("z"),
+            ],
+            "two calls of one id",
+        ),
+        (
+            [user("w?"), calling(call("a", '{"c":1,"c":2}')), tool("x"), assistant("z")],
+            "a key that stands twice",
+        ),
+        (
+            [user("w?"), calling(call("a", '{"c":[18446744073709551616]}')), tool("x"), assistant("z")],
+            "an integer beyond 64 bits",
         ),
     ],
 )
