@@ -11,6 +11,7 @@ from tests.acceptance import readback
 from tests.acceptance.case import Report
 from tests.acceptance.matching import Context
 from tests.acceptance.outcome import Record, Row
+from tests.acceptance.peek import decode
 
 LIMITS = {"layoutlmv3": 512, "lilt": 512, "layoutlm": 512, "layoutlmv2": 512, "layoutxlm": 512, "bros": 512}
 
@@ -50,7 +51,7 @@ def _places(context: Context, report: Report) -> None:
         path = context.case.folder / source
         if not source.endswith(".jsonl") or name is None or not path.is_file():
             continue
-        content = lines.setdefault(source, path.read_bytes().decode("utf-8", "replace").split("\n"))
+        content = lines.setdefault(source, decode(path.read_bytes()).split("\n"))
         line = content[row - 1].lower() if row <= len(content) else ""
         spelled = (name.lower(), json.dumps(name)[1:-1].lower())  # as text, or in escapes
         report.expect(any(one in line for one in spelled), f"{name} is not at line {row} of {source}")

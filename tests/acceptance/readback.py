@@ -63,11 +63,13 @@ class Reader:
         return str(self.engine.decode(ids, skip_special_tokens=False))
 
     def folded(self, text: Any) -> Any:
-        """A text as this tokenizer keeps it: lower case and without white space where its pieces are words."""
+        """A text as this tokenizer keeps it: in its form of accents; lower case and without white space where its
+        pieces are words."""
         normalizer = self.engine.normalizer
-        if not isinstance(text, str) or type(self.engine.model).__name__ != "WordPiece" or normalizer is None:
+        if not isinstance(text, str) or normalizer is None:
             return text
-        return "".join(normalizer.normalize_str(text).split())
+        kept = normalizer.normalize_str(text)
+        return "".join(kept.split()) if type(self.engine.model).__name__ == "WordPiece" else kept
 
     def words(self, record: Record) -> dict[int, str]:
         """Text of each word by its index, put together from the tokens of all windows."""

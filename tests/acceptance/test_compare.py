@@ -80,7 +80,10 @@ def _judge(
             "model": {"family": "layoutlmv3"},
         },
         "chat": {"kind": "chat", "chat": {"max_tokens": 100}},
-        "table": {"kind": "table", "columns": {"id": {}, "text": {}, "code": {}, "group": {}}},
+        "table": {
+            "kind": "table",
+            "columns": {"id": {}, "text": {}, "code": {}, "group": {}, "labels": {"allowed": ["pos", "neg"]}},
+        },
     }[kind]
     reader = {"layout": LAYOUT, "chat": CHAT, "table": None}[kind]
     outcome = Outcome(tmp_path / "clean", samples=samples, quarantine=refused)
@@ -202,6 +205,20 @@ def test_the_label_of_a_table_by_name_or_by_id(tmp_path: Path) -> None:
         other = {next(iter(value)): {"r": does_not}}
         assert _judge(tmp_path, "table", labelled, [], "accept", value) == []
         assert _judge(tmp_path, "table", labelled, [], "accept", other) != []
+
+
+@pytest.mark.parametrize("value", ["labels", "records"])
+def test_a_label_column_called_labels_by_name(tmp_path: Path, value: str) -> None:
+    labelled = [{**ROWS[0], "labels": 1}]
+    for name, fits in (("neg", True), ("pos", False)):
+        wanted = {"labels": {"r": name}} if value == "labels" else {"records": [{"id": "r", "labels": name}]}
+        assert (_judge(tmp_path, "table", labelled, [], "accept", wanted) == []) is fits
+
+
+def test_an_id_is_looked_for_in_the_text_of_the_file_whatever_its_encoding(tmp_path: Path) -> None:
+    for encoding in ("utf-8-sig", "utf-16"):
+        (tmp_path / "input.jsonl").write_text('{"id": "r"}\n', encoding=encoding)
+        assert _judge(tmp_path, "table", ROWS, [], "accept", None) == []
 
 
 @pytest.mark.parametrize(("line", "found"), [(r'{"id": "\uD800x"}', True), ('{"id": "other"}', False)])

@@ -144,7 +144,15 @@ def actual_of(context: Context, key: str, record: Record, wanted: Any = None) ->
         return record.samples[0].get("labels", record.samples[0].get(column or key))
     if key in FIELDS and not (key == "labels" and column and context.schema["kind"] == "table"):
         return FIELDS[key](context, record)
-    return record.samples[0].get(column or key)
+    return _cell(context, record, column or key, wanted)
+
+
+def _cell(context: Context, record: Record, column: str, wanted: Any) -> Any:
+    """A column's value; a label column that is itself called ``labels`` stands there as ids, whatever is wanted."""
+    value = record.samples[0].get(column)
+    if column != "labels" or not isinstance(wanted, str) or not isinstance(value, int):
+        return value
+    return context.schema["columns"][column]["allowed"][value]
 
 
 def _sole(context: Context, key: str, wanted: Any, report: Report, tolerance: float) -> bool:
@@ -169,7 +177,8 @@ def same(context: Context, key: str, actual: Any, wanted: Any, tolerance: float 
     if key == "messages" and isinstance(wanted, str):
         return any(turn["content"].strip() == wanted.strip() for turn in actual or ())
     if key == "messages":
-        return _turns(actual) == _turns(wanted)
+        folded = (lambda text: text) if context.reader is None else context.reader.folded
+        return _turns(actual, folded) == _turns(wanted, folded)
     if key == "words" and context.reader is not None and isinstance(wanted, list):
         return [context.reader.folded(word) for word in wanted] == [
             context.reader.folded(word) for word in actual or ()
@@ -199,9 +208,9 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _turns(turns: Any) -> list[tuple[str, str]]:
-    """Roles and contents without edge white space, which many templates trim."""
-    return [(str(t["role"]), str(t.get("content") or "").strip()) for t in turns or ()]
+def _turns(turns: Any, folded: Callable[[str], str]) -> list[tuple[str, str]]:
+    """Roles and contents without edge white space, which many templates trim, in the tokenizer's form."""
+    return [(str(t["role"]), folded(str(t.get("content") or "").strip())) for t in turns or ()]
 
 
 def _records(context: Context, wanted: Any, report: Report) -> bool:
@@ -219,7 +228,7 @@ def _records(context: Context, wanted: Any, report: Report) -> bool:
             report.fail(f"record {named} is not certified")
             continue
         for column, value in inner.items():
-            actual = record.samples[0].get(column)
+            actual = _cell(context, record, column, value)
             if not equal(actual, value):
                 report.fail(f"{named}: {column} {_short(actual)}, expected {_short(value)}")
     return True
