@@ -66,8 +66,10 @@ def breaks_of(block: bytes, final: bool) -> Int64s:
 
 def _lone_returns(array: npt.NDArray[np.uint8], feeds: Int64s) -> bool:
     """Whether a CR has no LF behind it, by their numbers."""
-    before = array[feeds[feeds > 0] - 1] if len(feeds) and not feeds[0] else array[feeds - 1]
-    return bool(np.count_nonzero(signs(array, CR, 2)) != np.count_nonzero(before == CR))
+    before = array[feeds - 1] == CR
+    if len(feeds) and not feeds[0]:
+        before[0] = False
+    return bool(np.count_nonzero(signs(array, CR, 2)) != np.count_nonzero(before))
 
 
 def _line_ends(array: npt.NDArray[np.uint8], final: bool) -> Mask:
@@ -92,32 +94,34 @@ def scan(block: bytes, delimiter: int, *, final: bool, limit: int) -> Borders:
     marks |= quoted
     events = np.flatnonzero(marks)
     is_quote = quoted[events]
-    returns = b"\r" in block and _lone_returns(array, events[~is_quote])
+    feeds = events[~is_quote]
+    returns = b"\r" in block and _lone_returns(array, feeds)
     if returns:
         marks = _line_ends(array, final)
         marks |= quoted
         events = np.flatnonzero(marks)
         is_quote = quoted[events]
-    is_break = ~is_quote
-    breaks = events[is_break] + 1
-    inside = (np.cumsum(is_quote, dtype=np.uint8) & 1).view(bool)[is_break]
-    quotes = events[is_quote]
+        feeds = events[~is_quote]
+    breaks, quotes = feeds + 1, events[is_quote]
+    inside = (np.cumsum(is_quote, dtype=np.uint8) & 1).view(bool)[~is_quote]
     if final and len(block) and (not len(breaks) or breaks[-1] < len(block)):
         breaks, inside = np.append(breaks, len(block)), np.append(inside, bool(len(quotes) & 1))
     if not len(quotes):
         return Borders(breaks, breaks, np.arange(len(breaks)), plain=not returns)
     adjacent = quotes[1:] == quotes[:-1] + 1
     suspects = _suspects(array, delimiter, quotes, adjacent)
-    kept = np.flatnonzero(~inside)
-    ends = breaks[kept]
+    ends = breaks[~inside]
     left = len(block) - (int(ends[-1]) if len(ends) else 0)
     if len(suspects[0]) or (left and final) or left > limit:
         ends, broken = _walk(block, delimiter, breaks, quotes, suspects, final, limit)
         breaks = breaks[: np.searchsorted(breaks, ends[-1] if len(ends) else 0, "right")]
         lines = np.searchsorted(breaks, np.concatenate([[0], ends[:-1]]), "right").astype(np.int64)
         return Borders(ends, breaks, lines[: len(ends)], tuple(broken), plain=False)
+    kept = np.flatnonzero(~inside)
     breaks = breaks[: kept[-1] + 1] if len(kept) else breaks[:0]
-    lines = np.concatenate([[0], kept[:-1] + 1])[: len(ends)].astype(np.int64, copy=False)
+    lines = np.zeros(len(ends), np.int64)
+    lines[1:] = kept[:-1]
+    lines[1:] += 1
     return Borders(ends, breaks, lines, (), not returns, _hollow(array, quotes, adjacent))
 
 
