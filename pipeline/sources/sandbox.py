@@ -42,6 +42,8 @@ _ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(2**25),
     "MALLOC_TRIM_THRESHOLD_": str(2**28),
     "MALLOC_TOP_PAD_": str(2**25),
+    # And pages of 2 MB where the system has them: a third of the page faults (glibc 2.35 on; others ignore it).
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 PIPE_BYTES = 2**20
 FRAME_BYTES = 2**31
