@@ -101,6 +101,35 @@ def test_batches_are_bounded_by_rows_and_bytes(tmp_path: Path, monkeypatch: pyte
     assert max(sizes) <= 10
 
 
+@given(
+    st.lists(st.integers(-(10**15), 10**15) | st.none(), min_size=1, max_size=5), st.integers(0, 9), st.data()
+)
+def test_decimals_are_the_nearest_numbers_under_a_field_of_numbers(
+    tmp_path_factory: pytest.TempPathFactory, digits: list[int | None], scale: int, data: st.DataObject
+) -> None:
+    values = [None if n is None else decimal.Decimal(n).scaleb(-scale) for n in digits]
+    table = pa.table({"id": pa.array(values, pa.decimal128(38, scale))})
+    path = save(tmp_path_factory.mktemp("t"), table, data.draw(st.sampled_from(FORMS)))
+    for kind in (Kind.NUMBER, Kind.INTEGER):
+        _, rows = read(path, (Field("id", "id", FieldType(kind)),))
+        assert [row["id"] for row in rows] == [None if v is None else float(v) for v in values]
+    _, rows = read(path, fields("id"))
+    assert [None if row["id"] is None else decimal.Decimal(row["id"]) for row in rows] == values
+
+
+def test_a_whole_decimal_keeps_all_digits_of_64_bits_and_one_beyond_is_found(tmp_path: Path) -> None:
+    columns = (Field("id", "id", FieldType(Kind.INTEGER)),)
+    for values, good in (([2**63 - 1, 7], [2**63 - 1, 7]), ([2**63, 7], [None, 7])):
+        table = pa.table({"id": pa.array(map(decimal.Decimal, values), pa.decimal128(38, 0))})
+        path = save(tmp_path, table, "parquet", 10)
+        (partition,) = columnar.inspect(claim(path), schema(), columns).partitions
+        ((batch, _),) = columnar.read(partition, path, schema(), columns)
+        cast, findings = Cast(schema(), columns)(batch)
+        assert cast.frame["id"].to_list() == good
+        bad = [i for f in findings.items if f.policy is Policy.QUARANTINE for i in f.ids.tolist()]
+        assert bad == [i for i, value in enumerate(good) if value is None]
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_types_without_a_form_of_their_own_keep_their_values(tmp_path: Path, form: str) -> None:
     table = pa.table(
