@@ -181,7 +181,7 @@ class CleanFolder:
 
     def _commit(self, statement: Statement, content: bytes, keys: Sequence[Path]) -> Outcome:
         files = statement.files
-        written = settle(self.path, self.staging, files, self._is_whole, fsync=self._fsync)
+        moved = settle(self.path, self.staging, files, self._is_whole, fsync=self._fsync)
         if _read(self.path / CERTIFICATE) != self._held:
             raise BusyError(
                 "the certificate changed while this run held the folder",
@@ -198,11 +198,15 @@ class CleanFolder:
             (self.path / ENVELOPE).unlink()
         earlier = set(self.previous.files) if self.previous else set()
         removed = collect(self.path, set(files), earlier, set(statement.datasets), changed=changed)
+        for name in moved:
+            self._cache.learn_written(name, files[name].sha256, files[name].mtime_ns)
         self._cache.save()
         self._held, before = content, self.previous
         self.previous = statement
         remove_tree(self.path / REFUSED)
-        return Outcome(statement, before is not None and not changed, written, len(files) - written, removed)
+        return Outcome(
+            statement, before is not None and not changed, len(moved), len(files) - len(moved), removed
+        )
 
     def _write(self, name: str, content: bytes) -> bool:
         return write_atomic(self.path / name, content, fsync=self._fsync, staging=self.staging)

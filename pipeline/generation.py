@@ -25,12 +25,12 @@ def settle(
     is_whole: Callable[[str, Part], bool],
     *,
     fsync: bool,
-) -> int:
-    """Move staged shards to their place; one that is there already, whole, stays untouched. Gives how many moved.
+) -> list[str]:
+    """Move staged shards to their place; one that is there already, whole, stays untouched. Gives those moved.
 
     Raises ``RuntimeError`` where a shard is neither staged nor in place (a fault of this program).
     """
-    moved, folders = 0, set()
+    moved, folders = [], set()
     for name, part in files.items():
         place, staged = clean / name, staging / name
         if not staged.exists():
@@ -41,7 +41,7 @@ def settle(
             continue
         place.parent.mkdir(parents=True, exist_ok=True)
         staged.replace(place)
-        moved += 1
+        moved.append(name)
         folders.add(place.parent)
     if fsync:
         for folder in sorted({up for f in folders for up in (f, f.parent, clean)}):

@@ -19,6 +19,10 @@ RACY_NS = 2_000_000_000
 """A file changed less than this before it was recorded is not trusted: another edit within one tick of the file
 system's clock would leave the same times."""
 
+TICK_NS = 50_000_000
+"""The same for a file that this run wrote, on a file system whose times show fractions of a millisecond: five times the
+longest tick of a kernel's clock (10 ms)."""
+
 SHA256 = re.compile(r"[0-9a-f]{64}")
 Stamp = tuple[int, int, int, int, int]
 
@@ -79,6 +83,18 @@ class HashCache:
         """Note that the file has this digest, unless it changed meanwhile or just before."""
         if before is not None and before == stamp(f"{self._folder}/{name}"):
             self._fresh[name] = before, sha256
+
+    def learn_written(self, name: str, sha256: str, mtime_ns: int) -> None:
+        """Note the digest of a file that this run wrote and hashed when it had this mtime, and has moved since.
+
+        Nothing is noted where it was written to after that, or moved just now, or where the file system's clock is
+        too coarse to tell.
+        """
+        found = stamp(f"{self._folder}/{name}")
+        if found is None or not mtime_ns or found[3] != mtime_ns or not found[4] % 1_000_000:
+            return
+        if max(found[3:]) < time.time_ns() - TICK_NS:
+            self._fresh[name] = found, sha256
 
     def save(self) -> None:
         """Keep what is known for the next time. A cache that cannot be written is no failure."""

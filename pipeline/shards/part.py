@@ -25,6 +25,7 @@ class Part:
         sha256: of the whole file, hexadecimal.
         bytes, rows: size of the file and number of its rows.
         statistics: by column, "column[]" for the values of a list, "column[].member" for members of structs.
+        mtime_ns: of the file when it was hashed, known to the run that wrote it alone; 0 otherwise.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Part:
     bytes: int
     rows: int
     statistics: Mapping[str, ColumnStatistics] = field(default_factory=dict)
+    mtime_ns: int = field(default=0, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain JSON values."""

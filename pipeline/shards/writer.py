@@ -158,9 +158,10 @@ class _OpenShard:
         self._file.close()
         if fsync:
             sync_file(self._path)
-        digest, size = file_sha256(self._path), self._path.stat().st_size
+        facts = self._path.stat()
+        digest = file_sha256(self._path)
         self._path.replace(self._path.with_name(part_name(digest)))
-        return Part(part_name(digest), digest, size, self.rows, self._statistics)
+        return Part(part_name(digest), digest, facts.st_size, self.rows, self._statistics, facts.st_mtime_ns)
 
     def abort(self) -> None:
         self._file.close()

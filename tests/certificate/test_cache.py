@@ -84,6 +84,65 @@ def test_a_file_changed_while_it_was_hashed_is_not_kept(folder: Path) -> None:
     assert cache.recall("a") is None
 
 
+def written(folder: Path) -> tuple[str, int]:
+    """A file written, hashed and moved, as a shard is: its digest and the mtime it was hashed with."""
+    (folder / "tmp").write_text("shard")
+    facts = (folder / "tmp").stat()
+    (folder / "tmp").rename(folder / "shard")
+    return file_sha256(folder / "shard"), facts.st_mtime_ns
+
+
+def test_a_file_that_the_run_wrote_need_not_be_hashed_again(folder: Path) -> None:
+    digest, mtime = written(folder)
+    time.sleep(caches.TICK_NS / 1e9 + 0.02)
+    cache = cache_of(folder)
+    cache.learn_written("shard", digest, mtime)
+    cache.save()
+    assert cache_of(folder).recall("shard") == digest
+
+
+def test_a_file_that_the_run_moved_just_now_is_hashed_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caches, "TICK_NS", 10**12)
+    cache = cache_of(folder)
+    cache.learn_written("shard", *written(folder))
+    assert cache.recall("shard") is None
+
+
+@pytest.mark.parametrize("coarse", [1_000_000, 2_000_000_000])
+def test_where_the_clock_is_coarse_it_is_hashed_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, coarse: int
+) -> None:
+    monkeypatch.setattr(caches, "TICK_NS", 0)
+    digest, mtime = written(folder)
+    exact = caches.stamp
+
+    def rounded(path: str | Path) -> caches.Stamp | None:
+        found = exact(path)
+        return found and (*found[:4], found[4] - found[4] % coarse)
+
+    monkeypatch.setattr(caches, "stamp", rounded)
+    cache = cache_of(folder)
+    cache.learn_written("shard", digest, mtime)
+    cache.save()
+    assert cache_of(folder).recall("shard") is None
+
+
+def test_a_file_edited_after_the_run_hashed_it_is_hashed_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caches, "TICK_NS", 0)
+    digest, mtime = written(folder)
+    time.sleep(0.02)
+    (folder / "shard").write_text("other")
+    cache = cache_of(folder)
+    for known in (mtime, 0):
+        cache.learn_written("shard", digest, known)
+        cache.save()
+        assert cache_of(folder).recall("shard") is None
+
+
 def test_any_flipped_byte_makes_it_worthless(folder: Path) -> None:
     content = kept(folder).read_bytes()
     for place in range(len(content)):
