@@ -130,7 +130,15 @@ def test_moments_are_iso(moment: datetime.datetime) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["2024-01-31T24:00:00", "2024-01-31T09:60", "2024-01-31T09:00+25:00", "09:00", "now"]
+    "text",
+    [
+        "2024-01-31T24:00:00",
+        "2024-01-31T09:60",
+        "2024-01-31T09:59:60",
+        "2024-01-31T09:00+25:00",
+        "09:00",
+        "now",
+    ],
 )
 def test_no_moment(text: str) -> None:
     assert one(text, Kind.DATETIME) == (None, "wrong")
