@@ -13,7 +13,8 @@ from pathlib import Path
 
 from pipeline.certificate.folder import PREVIOUS, REFUSED
 from pipeline.certificate.receipt import Receipt
-from pipeline.shards.durable import sync_folder
+from pipeline.certificate.refused import INDEX, index
+from pipeline.shards.durable import sync_folder, write_atomic
 from pipeline.shards.hf import INFO, STATE
 from pipeline.shards.part import PART_NAME, QUARANTINE, Part
 
@@ -86,13 +87,16 @@ def keep_refused(clean: Path, staging: Path, receipts: Iterable[Receipt]) -> Non
     """Keep the quarantine of a refused run beside the folder's last good state."""
     refused = clean / REFUSED
     remove_tree(refused)
-    for name in (
-        name for receipt in receipts for name in receipt.files() if name.startswith(f"{QUARANTINE}/")
-    ):
-        source = staging / name if (staging / name).exists() else clean / name
-        if source.exists():
-            (refused / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, refused / name)
+    listed: dict[str, list[str]] = {}
+    for receipt in sorted(receipts, key=lambda one: (one.contract, one.order)):
+        for name in receipt.files():
+            source = staging / name if (staging / name).exists() else clean / name
+            if name.startswith(f"{QUARANTINE}/") and source.exists():
+                (refused / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, refused / name)
+                listed.setdefault(receipt.contract, []).append(source.name)
+    refused.mkdir(parents=True, exist_ok=True)
+    write_atomic(clean / INDEX, index(listed), fsync=False)
 
 
 def has_size(path: Path, part: Part) -> bool:

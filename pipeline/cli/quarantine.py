@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
+
+ONLY = ("certificate.json", "quarantine/", ".refused/")
+"""Files of an output folder that are looked at."""
 
 app = typer.Typer(help="Look at the records that were set aside.", no_args_is_help=True)
 
 
 @app.command("show")
 def show_command(
-    clean: Annotated[Path, typer.Argument(help="Output folder of a run.", show_default=False)],
+    clean: Annotated[str, typer.Argument(help="Output folder of a run, or its URL.", show_default=False)],
     reason: Annotated[
         list[str] | None, typer.Option("--reason", help="Only records with this reason; may be repeated.")
     ] = None,
@@ -20,11 +22,17 @@ def show_command(
     limit: Annotated[int, typer.Option(min=1, help="Most records to show.")] = 100,
     cells: Annotated[bool, typer.Option("--cells", help="Show the original cells, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a record.")] = False,
+    published: Annotated[
+        bool, typer.Option("--published", help="Those of the certificate, where a later run was refused.")
+    ] = False,
 ) -> None:
-    """List quarantined records: place, reason, what was found and expected, what to do."""
+    """List the records that the last run set aside, also where it was refused: place, reason, what was found and
+    expected, what to do."""
+    from pipeline.certificate.refused import refused_parts
     from pipeline.errors import SchemaError
     from pipeline.reasons import Reason
     from pipeline.report.quarantine import print_json, print_records, records
+    from pipeline.stores.session import fetched
 
     wanted = set(reason or ())
     for slug in sorted(wanted):
@@ -34,8 +42,13 @@ def show_command(
             raise SchemaError(
                 "unknown reason", found=slug, remedy="`python -m pipeline reasons` lists them"
             ) from None
-    found = records(clean, wanted, source)
-    if as_json:
-        print_json(found, limit)
-    else:
-        print_records(found, limit, cells=cells)
+    with fetched(clean, ONLY) as folder:
+        if not published and refused_parts(folder) is not None:
+            typer.echo(
+                "the last run was refused; these are its records (--published: the certificate's)", err=True
+            )
+        found = records(folder, wanted, source, published=published)
+        if as_json:
+            print_json(found, limit)
+        else:
+            print_records(found, limit, cells=cells)

@@ -12,27 +12,31 @@ import pyarrow as pa
 from rich.console import Console
 from rich.markup import escape
 
+from pipeline.certificate.refused import refused_parts
 from pipeline.certificate.statement import CERTIFICATE, Statement, parse, quarantine_parts
 from pipeline.errors import InputError, VerificationError
 from pipeline.reasons import Reason
 
 
-def records(clean: Path, wanted: set[str], source: str | None) -> Iterator[dict[str, Any]]:
-    """Quarantined records in order, as the rows of their shards with the ``schema`` that judged them.
+def records(
+    clean: Path, wanted: set[str], source: str | None, *, published: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Quarantined records in order, as the rows of their shards with the ``schema`` that judged them: those of the
+    last run, also where it was refused.
 
     Args:
         clean: the output folder.
         wanted: reasons to keep; empty for all.
         source: file to keep; None for all.
+        published: whether a refused run does not count.
 
     Raises:
-        InputError: there is no certificate in the folder.
+        InputError: there is neither a certificate nor a refused run in the folder.
         VerificationError: a quarantine shard that the certificate names is not there or does not open.
     """
-    statement = _statement(clean)
-    for schema in statement.predicate["quarantine"]:
-        for name in quarantine_parts(statement, schema):
-            for row in _rows(clean / name):
+    for schema, shards in _shards(clean, published=published).items():
+        for shard in shards:
+            for row in _rows(shard):
                 if source is not None and row["source"] != source:
                     continue
                 if wanted and not wanted & {reason["reason"] for reason in row["reasons"]}:
@@ -88,6 +92,18 @@ def original(row: dict[str, Any]) -> str:
     raw = row["raw"]
     text = row["cells"] if raw is None else raw.decode("utf-8", "backslashreplace")
     return str(text or "")
+
+
+def _shards(clean: Path, *, published: bool) -> dict[str, list[Path]]:
+    """The quarantine shards of each schema, in order."""
+    refused = None if published else refused_parts(clean)
+    if refused is not None:
+        return refused
+    statement = _statement(clean)
+    return {
+        schema: [clean / name for name in quarantine_parts(statement, schema)]
+        for schema in statement.predicate["quarantine"]
+    }
 
 
 def _statement(clean: Path) -> Statement:

@@ -16,7 +16,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.certificate.folder import PREVIOUS
+from pipeline.certificate.folder import PREVIOUS, REFUSED
+from pipeline.certificate.refused import INDEX
 from pipeline.certificate.sign import ENVELOPE
 from pipeline.certificate.statement import CERTIFICATE, Statement, datasets_of, parse
 from pipeline.errors import BusyError
@@ -103,6 +104,19 @@ class RemoteClean:
                 self._place.write(name, value)
         self._collect(listed, {*files, *small}, before)
 
+    def keep_refused(self) -> None:
+        """Put the quarantine of a refused run beside the last good state, where `quarantine show` finds it."""
+        kept = {
+            str(file.relative_to(self.copy)): file
+            for file in (self.copy / REFUSED).rglob("*")
+            if file.is_file()
+        }
+        for name in self._place.list():
+            if name.startswith(f"{REFUSED}/") and name not in kept:
+                self._place.remove(name)
+        for name in sorted(kept, key=lambda name: (name == INDEX, name)):
+            self._place.send(kept[name], name)
+
     def _last_certificate(self, listed: Mapping[str, Any]) -> bytes | None:
         numbers = [int(found[1]) for name in listed if (found := GENERATION.fullmatch(name))]
         self._number = max(numbers, default=0)
@@ -118,6 +132,8 @@ class RemoteClean:
                 self._place.remove(name)
             elif name in named:
                 continue
+            elif name.startswith(f"{REFUSED}/"):
+                self._place.remove(name)
             elif name in before:
                 self._place.move(name, f"{PREVIOUS}/{name}")
             elif self._is_left_over(name, facts):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.certificate.statement import Statement
+from pipeline.errors import GateError
 from pipeline.shards.durable import storage_errors
 from pipeline.shards.lock import FolderLock
 from pipeline.stores.clean import GENERATION, RemoteClean
@@ -49,13 +50,17 @@ def session(raw: str, clean: str) -> Iterator[Session]:
             return
         remote = RemoteClean(place_of(clean), copy / "clean")
         remote.pull()
-        yield Session(folder, remote.copy, remote.push)
+        try:
+            yield Session(folder, remote.copy, remote.push)
+        except GateError:
+            remote.keep_refused()
+            raise
 
 
 @contextmanager
-def fetched(clean: str) -> Iterator[Path]:
-    """An output folder as it lies in its store, every file of it, in a folder that is gone afterwards; a folder of
-    this machine is given as it is."""
+def fetched(clean: str, only: tuple[str, ...] = ("",)) -> Iterator[Path]:
+    """An output folder as it lies in its store, in a folder that is gone afterwards; a folder of this machine is given
+    as it is. ``only``: how the names of the files begin that are fetched."""
     if not is_url(clean):
         yield Path(clean)
         return
@@ -63,6 +68,6 @@ def fetched(clean: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="cleanroom-") as name:
         folder = Path(name) / "clean"
         for file in place.list():
-            if not GENERATION.fullmatch(file):
+            if file.startswith(only) and not GENERATION.fullmatch(file):
                 place.fetch(file, folder / file)
         yield folder

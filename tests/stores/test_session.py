@@ -79,6 +79,24 @@ def test_a_machine_that_never_saw_the_folder_builds_on_it(
     assert content(place_of(f"{store}/clean")) == runs.tree(tmp_path / "scratch")
 
 
+def test_the_quarantine_of_a_refused_run_lies_in_the_store(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw, schema = tmp_path / "raw", tmp_path / "notes.yaml"
+    raw.mkdir()
+    schema.write_text(TABLE)
+    (raw / "0.jsonl").write_text('{"id": "a", "text": "x"}\n{"id": ""}\n')
+    run = ("run", raw, f"{store}/clean", "--schema", schema, "--max-quarantine")
+    assert cli(monkeypatch, *run, "0.1") == 3
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+    capsys.readouterr()
+    assert cli(monkeypatch, "quarantine", "show", f"{store}/clean") == 0
+    assert "0.jsonl, row 2" in capsys.readouterr().out
+    assert cli(monkeypatch, *run, "1") == 0
+    assert not [name for name in place_of(f"{store}/clean").list() if name.startswith(".refused/")]
+    assert cli(monkeypatch, "verify", f"{store}/clean", "--strict") == 0
+
+
 def test_of_two_runs_that_began_together_one_publishes(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
