@@ -82,6 +82,7 @@ def main() -> None:
 
     if who == "ours":
         import msgspec  # noqa: F401
+        import numpy.ma  # noqa: F401 - polars does when it is first given an array
         import pyarrow.csv  # noqa: F401
 
         import pipeline.schema.compile

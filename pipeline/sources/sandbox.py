@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import pipeline
 from pipeline.reasons import Reason
 from pipeline.sources.fault import FileFault, fault
@@ -194,7 +196,7 @@ class _Child:
         return content
 
     def _read(self, size: int) -> memoryview | None:
-        view, at = memoryview(bytearray(size)), 0
+        view, at = np.empty(size, np.uint8).data, 0  # not a bytearray, which would be filled with zeros first
         while at < size:
             started = time.monotonic()
             ready = self._poll.poll(max(self._left, 0) * 1000)

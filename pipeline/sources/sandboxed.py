@@ -57,10 +57,12 @@ def main() -> None:
 
 
 def _task(module: str, name: str) -> Task:
-    gc.disable()  # what an import makes stays: looking for garbage among it is a tenth of the time to start
-    task: Task = getattr(import_module(module), name)
-    gc.freeze()
-    gc.enable()
+    if module not in sys.modules:
+        gc.disable()  # what an import makes stays: looking for garbage among it is a tenth of the time to start
+        import_module(module)
+        gc.freeze()
+        gc.enable()
+    task: Task = getattr(sys.modules[module], name)
     return task
 
 
