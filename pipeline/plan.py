@@ -181,7 +181,7 @@ def _something_claimed(
         if unclaimed
         else "the raw folder holds no file to read",
         where=str(raw),
-        found=f"{unclaimed} files that no schema claims" if unclaimed else "no file",
+        found=f"{unclaimed} file{'s' * (unclaimed > 1)} that no schema claims" if unclaimed else "no file",
         expected=f"files matching {', '.join(patterns[:8])}",
         remedy="put the files there, or correct `files` in the schema",
     )

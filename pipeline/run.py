@@ -19,6 +19,7 @@ from pipeline.job import Options, Summary, Watch
 from pipeline.partition import Task, forget, process
 from pipeline.plan import Input, Known, Plan, check_raw, make, partitions_of
 from pipeline.reasons import Reason
+from pipeline.refusal import naming
 from pipeline.repeats import find
 from pipeline.schema.load import LoadedSchema, load_schemas
 from pipeline.short_keys import ShortKeys
@@ -57,7 +58,8 @@ def run(options: Options, watch: Watch) -> Summary:
         faults = (*faults, *more)
         _refuse_unreadable((*plan.faults, *faults), receipts)
         plan = replace(plan, notes=(*plan.notes, *_empty(plan.notes, receipts)))
-        outcome = folder.clean.publish(plan.certificate_inputs(faults, repeated), receipts, options.keys)
+        with naming((*plan.notes, *plan.faults, *faults), read=any(r.rows_read for r in receipts)):
+            outcome = folder.clean.publish(plan.certificate_inputs(faults, repeated), receipts, options.keys)
         clock.lap("commit")
         sources = {receipt.source for receipt in found}
         summary = Summary(outcome, plan.notes, (*plan.faults, *faults), len(sources), clock.laps)

@@ -28,7 +28,7 @@ def judge(contracts: Sequence[Contract], receipts: Sequence[Receipt]) -> None:
             "no record was read that can be trained on",
             found="0 certified records",
             expected="at least one",
-            remedy="look at the report: no file was claimed, or every record was dropped",
+            remedy="put records into the files, or declare the sheet that has them under `read: sheets:`",
         )
 
 
