@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from pipeline.arrays import flat
-from pipeline.batch import Samples
-from pipeline.shards.arrow import IGNORE
+if TYPE_CHECKING:
+    from pipeline.batch import Samples
 
 MARKS = (1024, 2048, 4096)
 """Lengths whose longer samples are counted."""
@@ -74,6 +72,11 @@ def budget_of(samples: Samples, capacity: int = 0) -> TokenBudget:
     Args:
         capacity: tokens that each packed sample has room for; 0 where nothing is packed.
     """
+    import numpy as np
+
+    from pipeline.arrays import flat
+    from pipeline.shards.arrow import IGNORE
+
     labels, lengths = flat(samples.table["labels"])
     learned = labels != IGNORE
     heads = (np.cumsum(lengths) - lengths)[lengths > 0]
