@@ -24,6 +24,8 @@ RETRIES = 3
 """How often a task is run again after its worker or node died."""
 SECONDS = 10
 """How long the head of a cluster may take to answer."""
+SILENT = 3
+"""How often in a row the head may not answer while tasks run: it may be started again, within half a minute."""
 WINDOW = 2
 """Tasks in flight for each worker: enough that none waits, few enough that a long list costs no memory."""
 
@@ -38,7 +40,7 @@ def run_all(
 
     Raises:
         SchemaError: Ray is not installed.
-        BusyError: the cluster cannot be reached, or a task's worker died more than ``RETRIES`` times.
+        BusyError: the cluster cannot be reached or was lost, or a task's worker died more than ``RETRIES`` times.
     """
     ray = _ray()
     if not tasks:  # no cluster is started for nothing
@@ -56,10 +58,35 @@ def run_all(
                     break
             if not flying:
                 return results
-            (done, *_), _ = ray.wait(list(flying), num_returns=1)
+            done = _next(ray, list(flying))
             at = flying.pop(done)
             results[at] = _answer(ray, done, tasks[at])
             on_receipt(results[at])
+
+
+def _next(ray: Any, flying: list[Any]) -> Any:
+    """One of the tasks in flight that is done.
+
+    Raises ``BusyError`` where the cluster is gone: Ray itself would end this process after a minute, as if by a bug.
+    """
+    head = ray.get_runtime_context().gcs_address
+    silent = 0
+    while True:
+        done, _ = ray.wait(flying, num_returns=1, timeout=SECONDS)
+        if done:
+            return done[0]
+        try:
+            _reach(head)
+            silent = 0
+        except OSError as error:
+            silent += 1
+            if silent == SILENT:
+                raise BusyError(
+                    "the Ray cluster was lost",
+                    where=head,
+                    found=type(error).__name__,
+                    remedy="look at the head node of the cluster; run again: nothing was published",
+                ) from None
 
 
 def _call(work: Callable[[Any], Any], task: Any) -> Any:
@@ -90,11 +117,16 @@ def _cluster(ray: Any, workers: int) -> Iterator[None]:
     # Ray puts its own handler for SIGTERM in place, which would take the run's exit code away.
     held = signal.getsignal(signal.SIGTERM)
     address = os.environ.get("RAY_ADDRESS")
+    # "local" is said, or Ray would take any cluster that was ever started on this machine.
     local = {} if address else {"num_cpus": workers, "include_dashboard": False}
     try:
         _reach(address)
         ray.init(
-            address=address, logging_level="error", log_to_driver=False, configure_logging=False, **local
+            address=address or "local",
+            logging_level="error",
+            log_to_driver=False,
+            configure_logging=False,
+            **local,
         )
     except (OSError, RuntimeError, ray.exceptions.RayError) as error:
         raise BusyError(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import signal
+import socket
+import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +18,7 @@ from tests.engine.work import Job
 pytest.importorskip("ray", reason="the engine's extra is not installed")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 
+from pipeline.engine import ray as engine  # noqa: E402
 from pipeline.engine.ray import run_all  # noqa: E402
 
 JOBS = [Job(f"{i}.csv", i) for i in range(8)]
@@ -67,3 +71,40 @@ def test_a_cluster_that_is_not_there_is_said_to_be_so(monkeypatch: pytest.Monkey
 def test_no_tasks_need_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     assert run_all([], work.process, 1) == []
+
+
+class _Slow:
+    """A cluster whose task is done at the third time of asking, or never."""
+
+    def __init__(self, head: str, ends: bool) -> None:
+        self.head, self.ends, self.asked = head, ends, 0
+
+    def get_runtime_context(self) -> SimpleNamespace:
+        return SimpleNamespace(gcs_address=self.head)
+
+    def wait(self, flying: list[str], *, num_returns: int, timeout: float) -> tuple[list[str], list[str]]:
+        self.asked += 1
+        assert (num_returns, timeout) == (1, engine.SECONDS)
+        return (flying[:1], flying[1:]) if self.ends and self.asked > 2 else ([], flying)
+
+
+def test_a_cluster_lost_at_work_is_said_to_be_so() -> None:
+    """Killed for real, with tasks under way: exit 75 after half a minute, not Ray's own exit 1 after one."""
+    with pytest.raises(BusyError, match="was lost") as caught:
+        engine._next(_Slow("127.0.0.1:1", ends=False), ["a"])
+    assert (caught.value.exit, caught.value.where) == (75, "127.0.0.1:1")
+
+
+def test_slow_tasks_are_waited_for_while_the_head_answers_or_comes_back() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        assert engine._next(_Slow(f"127.0.0.1:{head.getsockname()[1]}", ends=True), ["a", "b"]) == "a"
+    assert engine._next(_Slow("127.0.0.1:1", ends=True), ["a"]) == "a"
+
+
+def test_a_cluster_that_someone_started_on_this_machine_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray notes it in a file that outlives it."""
+    with tempfile.TemporaryDirectory(prefix="r-", dir="/tmp") as place:
+        (Path(place) / "ray").mkdir()
+        (Path(place) / "ray/ray_current_cluster").write_text("127.0.0.1:1")
+        monkeypatch.setenv("RAY_TMPDIR", place)
+        assert run_all(JOBS[:1], work.square, 1) == [0]
