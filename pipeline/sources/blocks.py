@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from pipeline.batch import Int64s
-from pipeline.sources.pieces import Pieces
+from pipeline.sources.pieces import Bytes, Pieces
 from pipeline.sources.quotes import Borders, Broken, breaks_of
 
 KEEP_BYTES = 2**16
@@ -39,17 +39,17 @@ class Block:
     oversized: int = 0
 
 
-Scan = Callable[[bytes, bool], Borders]
+Scan = Callable[[Bytes, bool], Borders]
 """Finds the records of a block; the flag says that nothing follows."""
 
-End = Callable[[bytes, bool], int]
+End = Callable[[Bytes, bool], int]
 """Finds, in the next piece of a text, the offset behind the record that has begun; -1 where it goes on."""
 
 
 def line_end(begun: bytes) -> End:
     """The end of a record that is a line."""
 
-    def behind(data: bytes, final: bool) -> int:
+    def behind(data: Bytes, final: bool) -> int:
         breaks = breaks_of(data, final)
         return int(breaks[0]) if len(breaks) else len(data) if final else -1
 
@@ -88,15 +88,16 @@ def blocks(
         borders = scan(data, final)
         cut = int(borders.ends[-1]) if len(borders.ends) else 0
         if cut:
+            whole = bytes(memoryview(data)[:cut])
             block = Block(
-                data[:cut], line, offset, borders.ends, borders.breaks, borders.lines, borders.broken,
-                borders.plain, borders.hollow,
+                whole, line, offset, borders.ends, borders.breaks, borders.lines, borders.broken, borders.plain,
+                borders.hollow,
             )  # fmt: skip
             yield from _within(block, limit) if cut > limit else (block,)
             line += len(borders.breaks)
             offset += cut
         if len(data) - cut > limit + LINE_BREAK and not final:
-            rest = data[cut:]
+            rest = bytes(data[cut:])
             head, skipped, end = rest[:KEEP_BYTES], len(rest), ends(rest)
         elif not final:
             text.again(len(data) - cut)

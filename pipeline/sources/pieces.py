@@ -13,17 +13,19 @@ from pathlib import Path
 from pipeline.sources.encoding import CHUNK, text
 from pipeline.sources.partition import Partition
 
-Source = Generator[tuple[bytes, bool], int, None]
+Bytes = bytes | bytearray
+Source = Generator[tuple[Bytes, bool], int, None]
 """Yields a piece and whether it is the last one; is sent how many bytes of it come again, behind the last one too."""
 
 
-class Pieces(Iterator[tuple[bytes, bool]]):
-    """The pieces of a text, as UTF-8: bytes, and whether nothing follows."""
+class Pieces(Iterator[tuple[Bytes, bool]]):
+    """The pieces of a text, as UTF-8: bytes, which may be written over when the next piece is asked for, and whether
+    nothing follows."""
 
     def __init__(self, source: Source) -> None:
         self._source, self._begun, self._again = source, False, 0
 
-    def __next__(self) -> tuple[bytes, bool]:
+    def __next__(self) -> tuple[Bytes, bool]:
         if not self._begun:
             self._begun = True
             return next(self._source)
@@ -48,17 +50,19 @@ def joined(chunks: Iterable[bytes]) -> Pieces:
 
 
 def _of_file(path: Path, start: int, end: int) -> Source:
-    again = 0
+    again, buffer = 0, bytearray()  # one for all pieces: fresh memory costs as much as reading into it
     with path.open("rb") as file:  # buffered: a read gives all that is asked for
         end = end or os.fstat(file.fileno()).st_size
         while start < end or again:
             file.seek(start - again)
-            wanted = min(CHUNK, end - start) + again
-            data = file.read(wanted)
-            start += len(data) - again
-            if len(data) < wanted:  # the file has become shorter
+            wanted = min(max(CHUNK, 2 * again), end - start + again)
+            if len(buffer) < wanted:
+                buffer = bytearray(wanted)
+            read = file.readinto(memoryview(buffer)[:wanted])
+            start += read - again
+            if read < wanted:  # the file has become shorter
                 end = start
-            again = yield data, start >= end
+            again = yield buffer if read == len(buffer) else buffer[:read], start >= end
 
 
 def _of_chunks(chunks: Iterable[bytes]) -> Source:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,9 @@ import numpy.typing as npt
 from pipeline.batch import Int64s, Mask
 from pipeline.cells.signs import signs
 from pipeline.reasons import Reason
+
+if TYPE_CHECKING:
+    from pipeline.sources.pieces import Bytes
 
 LF, CR, QUOTE = 10, 13, 34
 _BREAK = re.compile(rb"[\r\n]")
@@ -55,7 +59,7 @@ class Borders:
     hollow: bool = False
 
 
-def breaks_of(block: bytes, final: bool) -> Int64s:
+def breaks_of(block: Bytes, final: bool) -> Int64s:
     """Offset behind each line break (LF, CRLF, CR). A CR at the end of a block that goes on is left open."""
     array = np.frombuffer(block, np.uint8)
     found = np.flatnonzero(signs(array, LF))
@@ -82,7 +86,7 @@ def _line_ends(array: npt.NDArray[np.uint8], final: bool) -> Mask:
     return feeds
 
 
-def scan(block: bytes, delimiter: int, *, final: bool, limit: int) -> Borders:
+def scan(block: Bytes, delimiter: int, *, final: bool, limit: int) -> Borders:
     """Find the records of a block that starts at the beginning of a record.
 
     Text behind the last border is an unfinished record (none is left when ``final``). An open quote that reaches
@@ -137,7 +141,7 @@ def _hollow(array: npt.NDArray[np.uint8], quotes: Int64s, adjacent: Mask) -> boo
 
 
 def _walk(
-    block: bytes,
+    block: Bytes,
     delimiter: int,
     breaks: Int64s,
     quotes: Int64s,
@@ -196,7 +200,7 @@ def _next(suspects: Int64s, first: int) -> int | None:
 
 
 def record(
-    block: bytes, start: int, delimiter: int, *, final: bool, limit: int, fields: list[bytes] | None = None
+    block: Bytes, start: int, delimiter: int, *, final: bool, limit: int, fields: list[bytes] | None = None
 ) -> tuple[int | None, Reason | None, str]:
     """Read one record: the offset behind it (None: unfinished), and what is wrong with its quotes.
 
@@ -231,10 +235,10 @@ def record(
             if not final:
                 return None, None, ""
             if fields is not None:
-                fields.append(head + block[tail:])
+                fields.append(bytes(head + block[tail:]))
             return size, fault, found
         if fields is not None:
-            fields.append(head + block[tail : match.start()])
+            fields.append(bytes(head + block[tail : match.start()]))
         if match[0] == mark:
             at = match.end()
             continue
@@ -245,7 +249,7 @@ def record(
         return match.end(), fault, found
 
 
-def _closing(block: bytes, opening: int) -> int | None:
+def _closing(block: Bytes, opening: int) -> int | None:
     """Offset of the quote that closes the one at ``opening``; doubled quotes are text."""
     at = block.find(b'"', opening + 1)
     while at >= 0:
@@ -255,7 +259,7 @@ def _closing(block: bytes, opening: int) -> int | None:
     return None
 
 
-def _line(block: bytes, at: int) -> int:
+def _line(block: Bytes, at: int) -> int:
     """Offset behind the first line break from ``at``."""
     match = _BREAK.search(block, at)
     if match is None:
@@ -263,6 +267,6 @@ def _line(block: bytes, at: int) -> int:
     return match.end() + (match[0] == b"\r" and block.startswith(b"\n", match.end()))
 
 
-def _clip(block: bytes, at: int) -> str:
+def _clip(block: Bytes, at: int) -> str:
     """The text from ``at`` to the end of its line, for a finding."""
     return block[at : min(_line(block, at), at + 80)].decode(errors="replace").rstrip("\r\n")
