@@ -34,7 +34,7 @@ from pipeline.certificate.verify import verify
 REPAIRABLE = {"folder_missing", "certificate_missing", "pointer_torn", "foreign_shard"}
 """What a kill may leave: no certificate yet, pointers ahead of it, shards that nobody names yet."""
 PATIENCE = 60
-"""Seconds in which a run that lost one Ray worker must end."""
+"""Seconds in which a run that lost one Ray worker, or all of Ray, must end."""
 
 
 @dataclass
@@ -181,7 +181,10 @@ class Rounds:
                 self._violation(f"a run that lost one worker ended with {code}")
         if self.cluster is not None and whom in ("raylet", "cluster"):
             self.cluster.kill() if whom == "cluster" else self.cluster.kill_raylet()
-            code = self._see(run, self.random.uniform(0, 10))
+            goes_on = self.random.random() < 0.2
+            code = self._see(run, PATIENCE if goes_on else self.random.uniform(0, 10))
+            if goes_on and code not in (0, 75):
+                self._violation(f"a run that lost the {whom} ended with {code}")
             self.tally.endings[f"the {whom} lost: {'killed later' if code is None else f'exit {code}'}"] += 1
         if whom == "group":
             for one in (run.pid, *others):
