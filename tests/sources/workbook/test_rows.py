@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.sources.sandboxed import TaskFault
-from pipeline.sources.workbook import exact, rows, tight
+from pipeline.sources.workbook import exact, rows, tight, xlsx
 from pipeline.sources.workbook.cells import Cells
+from pipeline.sources.workbook.package import Package
 from pipeline.sources.workbook.tokens import PAD, Unusual
-from tests.sources.handmade import letters
+from tests.sources.handmade import Tab, letters, write
 
 Way = Callable[[bytes], Cells]
 TEXTS = st.text(st.sampled_from("ab <>&\"'é\n\r_x0D;#10"), max_size=12)
@@ -156,6 +158,18 @@ def test_what_programs_usually_write_is_read_the_fast_way(way: Way, cell: str) -
 def test_what_it_cannot_judge_the_fast_reader_refuses(way: Way, chunk: str) -> None:
     with pytest.raises(Unusual):
         way(chunk.encode() + PAD)
+
+
+def test_cells_of_very_many_kinds_are_read_too(tmp_path: Path) -> None:
+    """By the exact parser: the others know each kind by its bytes."""
+    cells = [f'<c r="{letters(i)}1" s="{i}" t="str"><v>x</v></c>' for i in range(1200)]
+    rows_ = f'<row r="1">{"".join(cells)}</row>'
+    fast, slow = both(tightly, rows_.encode())
+    assert fast is None
+    assert slow is not None
+    package = Package(write(tmp_path / "b.xlsx", Tab("data", rows_)))
+    (made,) = xlsx._cells(package, "xl/worksheets/sheet1.xml")
+    assert made.styles.tolist() == list(range(1200))
 
 
 VALID = (
