@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline import ground, unchanged
+from pipeline import ground
 from pipeline.certificate.cache import HashCache
 from pipeline.certificate.receipt import Receipt, Repeat
 from pipeline.commit import CleanFolder
@@ -25,6 +25,7 @@ from pipeline.schema.load import LoadedSchema, load_schemas
 from pipeline.short_keys import ShortKeys
 from pipeline.sources.fault import FileNote
 from pipeline.sources.partition import Partition
+from pipeline.unchanged import keep
 
 
 def run(options: Options, watch: Watch) -> Summary:
@@ -63,7 +64,7 @@ def run(options: Options, watch: Watch) -> Summary:
         clock.lap("commit")
         sources = {receipt.source for receipt in found}
         summary = Summary(outcome, plan.notes, (*plan.faults, *faults), len(sources), clock.laps)
-        unchanged.keep(options, around, looked, plan, summary)
+        keep(options, around, looked, plan, summary)
     return summary
 
 

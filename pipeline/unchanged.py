@@ -36,6 +36,14 @@ if TYPE_CHECKING:
     from pipeline.plan import Plan
 
 SUFFIX = ".run"
+FORM = {
+    "circumstances": str,
+    "looked": dict,
+    "listing": str,
+    "certificate": str,
+    "claimed": dict,
+    "files": int,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +87,6 @@ class Record:
         return tuple(map(Schema, self.schemas))
 
 
-def run(options: Options, watch: Watch) -> Summary:
-    """Do the whole job, or nothing where nothing is to do.
-
-    Raises:
-        CleanroomError: as ``pipeline.run.run``.
-    """
-    if (summary := _unchanged(options, watch)) is not None:
-        return summary
-    from pipeline.run import run as whole
-
-    return whole(options, watch)
-
-
 def keep(
     options: Options, circumstances: str, looked: Mapping[str, ground.Facts], plan: Plan, summary: Summary
 ) -> None:
@@ -118,7 +113,12 @@ def keep(
         notes.write(record)
 
 
-def _unchanged(options: Options, watch: Watch) -> Summary | None:
+def unchanged(options: Options, watch: Watch) -> Summary | None:
+    """Publish the certificate in the folder once more, where nothing changed; None where a whole run must look.
+
+    Raises:
+        BusyError, StorageError: as every run.
+    """
     start = time.monotonic()
     if options.force or options.keys or not (options.clean / CERTIFICATE).is_file():
         return None
@@ -158,7 +158,11 @@ def _record(value: Any) -> Record | None:
     """The record, None where it has not the form."""
     try:
         facts = {field.name: value[field.name] for field in fields(Record) if field.name != "faults"}
-        facts["schemas"] = tuple(map(str, value["schemas"]))
+        if any(not isinstance(facts[name], kind) for name, kind in FORM.items()):
+            return None
+        facts["schemas"] = tuple(value["schemas"])
+        if any(not isinstance(name, str) for name in facts["schemas"]):
+            return None
         facts["notes"] = tuple(
             FileNote(Reason.of(slug), source, found, expected)
             for slug, source, found, expected in value["notes"]

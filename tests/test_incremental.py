@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import pipeline.run
-from pipeline import unchanged
+from pipeline import start
 from pipeline.certificate import cache as caches
 from pipeline.certificate.verify import verify
 from pipeline.partition import Task
@@ -111,7 +111,7 @@ def project(
     made = Project(tmp_path, samples, monkeypatch)
     if request.param == "quick":
         monkeypatch.setattr(caches, "RACY_NS", 0)
-        made.entry = unchanged.run
+        made.entry = start.run
     made.run()
     assert sorted(made.done) == [*CHATS, *TABLES]
     return made

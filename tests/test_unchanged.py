@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import pipeline.run
-from pipeline import ground, unchanged
+from pipeline import ground, start, unchanged
 from pipeline.certificate import cache as caches
 from pipeline.certificate.notes import Notes
 from pipeline.certificate.verify import verify
@@ -56,7 +56,7 @@ class Project:
 
     def run(self, **options: Any) -> Summary:
         """Run as the command line does; ``self.whole`` counts the runs that looked at everything."""
-        return unchanged.run(Options(self.raw, self.clean, (self.schema,), fsync=False, **options), Watch())
+        return start.run(Options(self.raw, self.clean, (self.schema,), fsync=False, **options), Watch())
 
     def rerun(self) -> bool:
         """Run again; whether it was a whole run. The result must be that of a run from scratch."""
@@ -109,7 +109,7 @@ def test_it_says_what_a_whole_run_says(project: Project) -> None:
             told.append((len(plan.inputs), [c.name for c in plan.contracts], plan.notes, plan.faults, tasks))
 
     options = Options(project.raw, project.clean, (project.schema,), fsync=False)
-    quick, whole = unchanged.run(options, Told()), pipeline.run.run(options, Told())
+    quick, whole = start.run(options, Told()), pipeline.run.run(options, Told())
     assert project.whole == 1
     assert told[0] == told[1]
     assert len(quick.notes) == 1
@@ -255,6 +255,14 @@ def _without_form(record: dict[str, Any], project: Project) -> None:
 
 def _without_key(record: dict[str, Any], project: Project) -> None:
     del record["listing"]
+
+
+@pytest.mark.parametrize("name", ["looked", "claimed", "certificate", "files", "schemas", "notes"])
+@pytest.mark.parametrize("value", [None, [[]], 1.5])
+def test_a_record_of_another_form_is_none(project: Project, name: str, value: object) -> None:
+    project.notes.write(project.notes.read() | {name: value})
+    project.run()
+    assert project.whole == 1
 
 
 @pytest.mark.parametrize("forge", [_of_before, _unclaimed_source, _without_form, _without_key])

@@ -85,8 +85,8 @@ def run_command(
     from pipeline.exits import Exit
     from pipeline.job import Options
     from pipeline.report.several import Several
+    from pipeline.start import run
     from pipeline.stores.session import session
-    from pipeline.unchanged import run
 
     watches = _watches(log_format, batch_size, prometheus, lineage, raw, clean)
     with Several(watches) as watch, session(raw, clean) as places:
