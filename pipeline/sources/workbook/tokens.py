@@ -112,9 +112,19 @@ def text_of(data: bytes, raw: pa.BinaryArray) -> pa.StringArray:
     if b"&" in data:
         run, offsets = flat(text)
         places = owners(offsets, np.flatnonzero(run == _AMPERSAND))
-        resolved = [_REFERENCE.sub(_resolved, some) for some in take(text, places).to_pylist()]
-        text = replaced(text, places, resolved)
+        text = replaced(text, places, references_resolved(take(text, places).to_pylist()))
     return text
+
+
+def references_resolved(texts: list[str]) -> list[str]:
+    """Texts with their references as the characters they stand for. Raises ``Unusual`` for what XML does not know."""
+    whole = "\0".join(texts)
+    named = sum(whole.count(f"&{name};") for name in _ENTITIES)
+    if whole.count("&") != named or whole.count("\0") != len(texts) - 1:
+        return [_REFERENCE.sub(_resolved, text) for text in texts]
+    for name, character in _ENTITIES.items():  # "amp" last, for what it gives begins no other
+        whole = whole.replace(f"&{name};", character)
+    return whole.split("\0")
 
 
 def _resolved(match: re.Match[str]) -> str:

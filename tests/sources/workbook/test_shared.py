@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from pipeline.sources.sandboxed import TaskFault
 from pipeline.sources.workbook.escapes import plain
 from pipeline.sources.workbook.package import Package
 from pipeline.sources.workbook.shared import SharedTexts
+from pipeline.sources.workbook.tokens import Unusual, references_resolved
 from tests.sources.handmade import write
 
 PART = "xl/sharedStrings.xml"
@@ -38,6 +40,20 @@ def texts(path: Path, part: str | bytes | None, upto: int = 10**6) -> list[str |
 )  # fmt: skip
 def test_texts_are_the_same_however_they_are_written(tmp_path: Path, part: str | bytes) -> None:
     assert texts(tmp_path, part) == ["one", " two", ""]
+
+
+@given(st.lists(st.text(st.sampled_from("ab&;#<lt\0é"), max_size=9), min_size=1, max_size=4), st.booleans())
+def test_references_are_resolved_as_html_escapes_them(values: list[str], numbered: bool) -> None:
+    written = [escape(value) for value in values]
+    if numbered:
+        written = [text.replace("&lt;", "&#x3c;") for text in written]
+    assert references_resolved(written) == values
+
+
+@pytest.mark.parametrize("text", ["&", "&nbsp;", "&#0;", "&#xD800;", "a &amp; b & c", "&amp;&#;"])
+def test_what_is_no_reference_is_refused(text: str) -> None:
+    with pytest.raises(Unusual):
+        references_resolved(["&lt;", text])
 
 
 def test_texts_are_read_as_far_as_they_are_asked_for(tmp_path: Path) -> None:
