@@ -12,7 +12,11 @@ _TYPES = {
     "str": "text", "string": "text", "text": "text", "int": "integer", "integer": "integer", "float": "number",
     "number": "number", "double": "number", "bool": "boolean", "boolean": "boolean", "date": "date",
     "datetime": "datetime", "timestamp": "datetime", "json": "json", "object": "json", "dict": "json",
+    "numeric": "number", "decimal": "number", "real": "number", "flag": "boolean", "enum": "text", "category": "text",
+    "categorical": "text", "url": "text", "uuid": "text",
 }  # fmt: skip
+_TEXTUAL = {"blank", "required", "one", "in", "characters", "chars"}
+"""Words that are said of texts where no type is named: ``non-blank``, ``one of [pos, neg]``."""
 
 
 def translate_table(case: Case, sample: Sample) -> dict[str, Any]:
@@ -80,6 +84,8 @@ def _members(text: str) -> dict[str, Any]:
 def _scalar(text: str) -> dict[str, Any]:
     words = re.findall(r"[a-z]+", text.lower())
     kind = next((_TYPES[word] for word in words if word in _TYPES), None)
+    if kind is None and _TEXTUAL & set(words):
+        kind = "text"
     if kind is None:
         raise Untranslated(f"column description {text!r}")
     found: dict[str, Any] = {"type": kind}
