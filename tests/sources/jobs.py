@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -20,7 +21,15 @@ Request = Mapping[str, Any]
 def echo(request: Request) -> Iterator[Any]:
     yield dict(request)
     yield b"\x00" * request.get("bytes", 0)
-    yield {"pid": os.getpid(), "pandas": "pandas" in sys.modules}
+    yield {"pid": os.getpid(), "pandas": "pandas" in sys.modules, "collects": gc.isenabled()}
+
+
+def imported(request: Request) -> Iterator[Any]:
+    """Read a sheet, then say what that imported."""
+    from pipeline.sources.workbook.tasks import read
+
+    yield from read(request)
+    yield {"compute": "pyarrow.compute" in sys.modules}
 
 
 def hang(_: Request) -> Iterator[Any]:

@@ -17,6 +17,7 @@ import pytest
 from pipeline.sources import sandbox
 from pipeline.sources.fault import FileFault
 from pipeline.sources.sandbox import Limits, run
+from tests.sources.handmade import Tab, number, row, table, write
 
 ROOMY = Limits(30, 1000)
 
@@ -55,7 +56,7 @@ def test_frames_come_back_as_they_were_sent() -> None:
     first, second, third = frames("echo", text="é\ud83d", bytes=3_000_000)
     assert first == {"text": "é\ud83d", "bytes": 3_000_000}
     assert bytes(second) == b"\x00" * 3_000_000
-    assert third["pandas"] is False
+    assert (third["pandas"], third["collects"]) == (False, True)
 
 
 def test_a_child_that_ended_well_serves_the_next_task_and_no_other_does() -> None:
@@ -83,9 +84,22 @@ def test_a_child_of_a_large_parent_serves_the_next_task_too() -> None:
     assert done.stdout.strip() == "True"
 
 
+def test_a_forked_process_has_a_child_of_its_own() -> None:
+    code = (
+        "import os\n"
+        "from tests.sources.test_sandbox import frames\n"
+        "first = frames('echo')[-1]['pid']\n"
+        "if (fork := os.fork()) == 0:\n"
+        "    os._exit(0 if frames('echo')[-1]['pid'] not in (first, os.getppid()) else 1)\n"
+        "print(os.waitpid(fork, 0)[1], frames('echo')[-1]['pid'] == first)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "True"]
+
+
 def test_two_tasks_at_once_have_two_children() -> None:
-    one = run("tests.sources.jobs:echo", {}, ROOMY, "a")
-    other = run("tests.sources.jobs:echo", {}, ROOMY, "b")
+    one: Iterator[Any] = run("tests.sources.jobs:echo", {}, ROOMY, "a")
+    other: Iterator[Any] = run("tests.sources.jobs:echo", {}, ROOMY, "b")
     next(one), next(other)
     assert [*one][-1]["pid"] != [*other][-1]["pid"]
 
@@ -193,8 +207,19 @@ def gone_at_once(pid: int) -> bool:
 def test_starting_costs_no_heavy_import() -> None:
     code = (
         "import sys; from pipeline.sources.workbook import tasks; heavy = "
-        "('polars', 'pandera', 'transformers', 'pandas', 'pydantic', 'fastexcel'); "
+        "('polars', 'pandera', 'transformers', 'pandas', 'pydantic', 'fastexcel', 'pyarrow.compute'); "
         "print([module for module in heavy if module in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
+
+
+def test_reading_a_usual_workbook_imports_no_functions_of_arrow(tmp_path: Path) -> None:
+    """Making them takes longer than reading a small workbook."""
+    rows = table(("id", "text"), ("a", "x &amp; y")) + row(3, number("1.25"), number("0.123456789"))
+    path = write(tmp_path / "b.xlsx", Tab("data", rows))
+    request = {"sheet": "data", "width": 2, "below": 1, "fill": False, "cells": 99, "rows": 9, "bytes": 999}
+    first, last, modules = run("tests.sources.jobs:imported", {"path": str(path), **request}, ROOMY, "b.xlsx")
+    assert isinstance(first, memoryview)
+    assert last == {"last": 3}
+    assert modules == {"compute": False}
