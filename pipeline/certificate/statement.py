@@ -6,7 +6,6 @@ content: no time, host, user, duration or float is in it (the run record has tho
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.certificate import receipt as receipts_
 from pipeline.certificate import statistics
-from pipeline.certificate.digest import canonical, digest_of, exact, root_over
+from pipeline.certificate.digest import canonical, digest_of, exact, read, root_over
 from pipeline.certificate.receipt import Receipt
 from pipeline.shards.part import PLACE, Part, data_folder, quarantine_folder
 
@@ -84,10 +83,14 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Statement:
-    """A certificate as read: ``root`` and the predicate, as plain JSON values that nobody changes."""
+    """A certificate as read: ``root`` and the predicate, as plain JSON values that nobody changes.
+
+    ``without_floats`` is known of what was read from JSON without any.
+    """
 
     root: str
     predicate: Mapping[str, Any]
+    without_floats: bool = field(default=False, compare=False, repr=False)
 
     def to_bytes(self) -> bytes:
         """The canonical bytes of ``certificate.json``."""
@@ -135,7 +138,7 @@ class Statement:
     @cached_property
     def _content(self) -> bytes:
         """Canonical bytes of the predicate: most of a certificate's cost, so they are made once."""
-        return canonical(self.predicate)
+        return canonical(self.predicate, without_floats=self.without_floats)
 
 
 def root_of(predicate: Mapping[str, Any]) -> str:
@@ -183,11 +186,11 @@ def parse(content: bytes) -> Statement:
     Nothing is judged here beyond the form: ``pipeline.certificate.verify`` does that.
     """
     try:
-        value = json.loads(content)
+        value = read(content)
         if (value["_type"], value["predicateType"]) != (STATEMENT, PREDICATE):
             raise ValueError("not a certificate of this program")
         (subject,) = value["subject"]
-        statement = Statement(str(subject["digest"]["sha256"]), value["predicate"])
+        statement = Statement(str(subject["digest"]["sha256"]), value["predicate"], True)
         statement.receipts()
         datasets_of(statement)
         quarantine = {name: quarantine_parts(statement, name) for name in statement.predicate["quarantine"]}

@@ -301,6 +301,13 @@ def test_a_certificate_that_is_none_is_named(clean: Path, content: bytes) -> Non
     assert codes(verify(clean)) == {"certificate_invalid"}
 
 
+@pytest.mark.parametrize("number", [b"1.0", b"1e0", b"NaN", b"Infinity"])
+def test_a_number_that_a_certificate_cannot_hold_is_invalid(clean: Path, number: bytes) -> None:
+    path = clean / "certificate.json"
+    path.write_bytes(path.read_bytes().replace(b'"version":1', b'"version":' + number, 1))
+    assert codes(verify(clean)) == {"certificate_invalid"}
+
+
 def test_a_certificate_in_other_words_is_altered(clean: Path) -> None:
     path = clean / "certificate.json"
     path.write_bytes(path.read_bytes().replace(b",", b", ", 1))
