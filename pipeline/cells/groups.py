@@ -10,6 +10,7 @@ import numpy as np
 from pipeline.arrays import elements
 from pipeline.batch import Int64s, Mask
 from pipeline.cells.decoder import Decoder
+from pipeline.cells.grammar import BLANKS
 from pipeline.cells.hits import Hits
 from pipeline.cells.reads import Reading
 from pipeline.cells.spread import spread
@@ -103,6 +104,8 @@ def _entries(cells: pl.Series, reading: Reading, decimal: str, report: Report) -
         return cells, blank.to_numpy()
     item = FieldType(Kind.NUMBER) if reading.part >= 0 else replace(_item(reading.type), optional=False)
     wrong = Reason.BBOX_NOT_FINITE if reading.part >= 0 else field.wrong
+    if item.kind is not Kind.TEXT:  # the grammar takes white space for no value, and says nothing of it
+        blank = blank | (cells.str.strip_chars(BLANKS) == "").fill_null(False)
     report(wrong, field.name, blank, "blank", item.kind.value)
     if item.kind is Kind.TEXT:
         return cells, blank.to_numpy()

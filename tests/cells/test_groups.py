@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,3 +35,22 @@ def test_a_blank_label_costs_its_record_and_no_label_of_another(rows: list[list[
     laid = Ragged.of(column)
     assert laid.values.to_list() == [label for row in good if row for label in row]
     assert laid.lengths.tolist() == [len(row or ()) for row in good]
+
+
+@pytest.mark.parametrize(
+    ("field", "good"),
+    [
+        (Field("@labels", "label", FieldType(Kind.LABELS, ids=True), grouped=True), [1]),
+        (Field("@boxes", ("x", "y"), FieldType(Kind.BOXES), grouped=True), [1.0]),
+        (Field("n", "n", FieldType(Kind.LIST, item=FieldType(Kind.INTEGER)), grouped=True), [1]),
+    ],
+)
+@pytest.mark.parametrize("blank", [None, "", "  ", "\xa0", "\t\r\n"])
+def test_white_space_alone_is_a_blank_entry_and_a_finding(
+    field: Field, good: list[float], blank: str | None
+) -> None:
+    rows = pl.Series("c", [["1"], ["1", blank], ["1"]], pl.List(pl.String))
+    findings = Findings()
+    report = Report(findings, lambda _: Policy.QUARANTINE, np.array([0, 1, 1, 2]))
+    assert grouped(rows, readings((field,))[0], ".", report).to_list() == [good, None, good]
+    assert [(item.ids.tolist(), item.found) for item in findings.items] == [([1], "blank")]
