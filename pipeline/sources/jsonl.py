@@ -72,7 +72,7 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
         whole, way = pieces(path, partition), partial(careful, dropped=dropped)
         if not types:
             return packed(way(whole, partition.first_row))
-        return packed(_quickly(whole, PlainLines(types), partition, way))
+        return packed(_quickly(whole, PlainLines(types), partition, way, limit))
 
     return Reading(batches)
 
@@ -82,6 +82,7 @@ def _quickly(
     plain: PlainLines,
     partition: Partition,
     careful: Callable[[Pieces, int], Iterator[Piece]],
+    limit: int,
 ) -> Iterator[Piece]:
     """Whole lines of each piece the quick way where they are plain, else carefully; all that is left carefully once
     some of them in a row were not plain, and where a line is too long."""
@@ -93,7 +94,7 @@ def _quickly(
             text.again(len(data))
             break
         whole = bytes(memoryview(data)[:cut])
-        values = plain(whole)
+        values = None if _holds_long(whole, limit) else plain(whole)
         if values is None:
             yield from careful(joined([whole]), line)
             line, failed = line + len(breaks_of(whole, True)), failed + 1
@@ -102,6 +103,11 @@ def _quickly(
         yield _typed(values, whole, rows, partition), Findings(), len(whole)
         line, failed = line + values.height, 0
     yield from careful(text, line)
+
+
+def _holds_long(whole: bytes, limit: int) -> bool:
+    """Whether some of the lines may be over the limit."""
+    return len(whole) > limit and int(np.diff(breaks_of(whole, True), prepend=0).max()) > limit
 
 
 def _typed(values: pl.DataFrame, data: bytes, rows: Int64s, partition: Partition) -> Batch:
