@@ -151,9 +151,8 @@ def _columns(buffer: Bytes, starts: Int64s) -> tuple[Int32s, Int64s]:
     said = words(buffer)[starts]
     if ((said & FIRST[6]) != word(b'<c r="')).any():
         raise Unusual("a cell without its place")
-    letters = said.view(np.uint8).reshape(-1, 8)[:, 6:] - np.uint8(
-        _A
-    )  # what is no letter wraps to 26 and more
+    # What is no letter wraps to 26 and more.
+    letters = said.view(np.uint8).reshape(-1, 8)[:, 6:] - np.uint8(_A)
     columns: Int32s = letters[:, 0].astype(np.int32)
     place = starts + 7
     two = np.flatnonzero(letters[:, 1] < 26)

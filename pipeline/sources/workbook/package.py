@@ -117,15 +117,16 @@ class Package:
         del raw.CRC
         inflate, left, checksum = zlib.decompressobj(-zlib.MAX_WBITS), info.file_size, 0
         with self._archive.open(raw) as stream:
-            while not inflate.eof and (rest := stream.read(_RAW)):
-                while rest:
-                    piece = inflate.decompress(rest, CHUNK)
-                    rest = inflate.unconsumed_tail
-                    left -= len(piece)
-                    if left < 0:
-                        raise zipfile.BadZipFile("longer than it says")
-                    checksum = zlib.crc32(piece, checksum)
-                    yield piece
+            while not inflate.eof:
+                rest = inflate.unconsumed_tail or stream.read(_RAW)
+                piece = inflate.decompress(rest, CHUNK)  # without new bytes, what it still holds back
+                if not rest and not piece:
+                    break
+                left -= len(piece)
+                if left < 0:
+                    raise zipfile.BadZipFile("longer than it says")
+                checksum = zlib.crc32(piece, checksum)
+                yield piece
         if checksum != info.CRC:
             raise zipfile.BadZipFile("another checksum")
 

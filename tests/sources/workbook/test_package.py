@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.sources.sandboxed import TaskFault
-from pipeline.sources.workbook.package import Package
+from pipeline.sources.workbook.package import CHUNK, Package
 
 PART = "xl/worksheets/sheet1.xml"
 METHODS = (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
@@ -32,6 +32,12 @@ def whole(path: Path, size: int = 1000) -> bytes:
 def test_a_part_is_all_its_bytes_whatever_its_method(tmp_path: Path, method: int, size: int) -> None:
     data = random.Random(size).randbytes(size // 2) + b"x" * (size - size // 2)
     assert whole(archive(tmp_path / "a.zip", data, method)) == data
+
+
+@pytest.mark.parametrize("more", [*range(-260, 261, 20), -1, 1])
+def test_what_is_inflated_to_the_last_byte_of_a_piece_is_whole(tmp_path: Path, more: int) -> None:
+    data = b"\0" * (2 * CHUNK + more)
+    assert whole(archive(tmp_path / "a.zip", data)) == data
 
 
 def test_chunks_are_as_long_as_they_are_asked_for(tmp_path: Path) -> None:
