@@ -77,7 +77,7 @@ def _scalar(column: pl.Series, reading: Reading, report: Report) -> pl.Series:
         zone = getattr(dtype, "time_zone", None)
         return column.cast(pl.Datetime("us", zone)).dt.strftime(MOMENT + ("%:z" if zone else ""))
     if kind in (Kind.DATE, Kind.DATETIME) and dtype == pl.String:
-        return table.scalars(column, reading.type, ".", field.name, field.wrong, report)
+        return column  # read with the dates of all sources, once the field is whole
     return _none(column, reading, report)
 
 

@@ -172,4 +172,9 @@ class _Dates:
         parsed = grammar.parse(texts, type_.kind)
         at = replace(self.report, ids=self.report.ids[owners])
         at(self.field.wrong, self.field.name, parsed.wrong, texts, EXPECTED[type_.kind])
+        whole = type_ is self.field.type
+        if self.field.required if whole else not type_.optional:  # blank cells of a table are null by now
+            blank = texts.is_not_null() & parsed.values.is_null() & ~parsed.wrong
+            reason = self.field.missing if whole else self.field.wrong
+            at(reason, self.field.name, blank, "blank", EXPECTED[type_.kind])
         return parsed.values

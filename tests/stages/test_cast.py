@@ -203,6 +203,22 @@ def test_dates_inside_of_lists_are_brought_to_one_form(tmp_path: Path) -> None:
     assert result.reasons == [(2, "value_type")]
 
 
+@pytest.mark.parametrize("kind", [Kind.DATE, Kind.DATETIME])
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_a_blank_where_a_date_must_be_is_found_in_every_source(
+    tmp_path: Path, kind: Kind, blank: str
+) -> None:
+    date = FieldType(kind)
+    fields = (typed("d", date), typed("o", date, required=False), typed("t", TEXT, required=False))
+    line = f'{{"d":"{blank}","o":"{blank}","t":"x"}}'
+    assert from_json(tmp_path, fields, line).reasons == [(1, "value_missing")]
+    assert from_csv(tmp_path, fields, f"d,o,t\n{blank},{blank},x\n").reasons == [(2, "value_missing")]
+    _, found = from_frame(fields, pl.DataFrame({"d": [blank], "o": [blank], "t": ["x"]}))
+    assert found == [(0, "value_missing", "d")]
+    inner = (typed("d", FieldType(Kind.LIST, item=date)),)
+    assert from_json(tmp_path, inner, f'{{"d":["{blank}"]}}').reasons == [(1, "value_type")]
+
+
 def test_a_path_through_a_list_needs_a_list_field() -> None:
     with pytest.raises(SchemaError):
         Cast(schema(), (Field("a", "$.lines[].text", TEXT),))
