@@ -228,6 +228,15 @@ def test_an_id_may_be_spelled_in_escapes(tmp_path: Path, line: str, found: bool)
     assert (_judge(tmp_path, "table", [], [refused], "quarantine", None, code=3) == []) is found
 
 
+@pytest.mark.parametrize(("expect", "fits"), [("error_or_accept", True), ("error", True), ("accept", False)])
+def test_nothing_to_read_is_an_error_and_no_refusal_of_records(
+    tmp_path: Path, expect: str, fits: bool
+) -> None:
+    assert (_judge(tmp_path, "table", [], [], expect, None, code=3) == []) is fits
+    refused = [_refused(1, "r", "text_blank")]
+    assert _judge(tmp_path, "table", [], refused, "error_or_accept", None, code=3) != []
+
+
 def test_a_traceback_is_a_failure_whatever_else_holds(tmp_path: Path) -> None:
     err = "Traceback (most recent call last):\n  boom\nerror: no"
     assert _judge(tmp_path, "table", [], [], "error", None, code=1, err=err) != []
