@@ -109,7 +109,7 @@ class Converter:
         """An element of a list, where null and nothing are no value either."""
         if value is None or value is MISSING:
             what = "missing" if value is MISSING else "null"
-            if reading.field.wrong is Reason.WORD_NOT_TEXT and value is None:
+            if reading.field.wrong is Reason.WORD_NOT_TEXT:
                 self._hit(reading, Reason.WORD_NOT_TEXT, path, what, "text")
                 if self.policy(Reason.WORD_NOT_TEXT) is Policy.REPAIR:
                     return ""  # a blank word: dropped with its box and label
@@ -317,7 +317,10 @@ class Converter:
         reason = Reason.VALUE_TYPE if container else reading.field.wrong
         if isinstance(value, Literal):
             reason = Reason.JSON_NON_FINITE
-        return self._hit(reading, reason, path, _shown(value), EXPECTED[type_.kind])
+        self.hits.add(
+            reason, reading.field.name, self.record, path, _shown(value), EXPECTED[type_.kind], lost=True
+        )
+        return _Bad()
 
     def _hit(self, reading: Reading, reason: Reason, path: str, found: str, expected: str = "") -> _Bad:
         """Report a finding on the record at hand; gives the exception that makes the field null."""

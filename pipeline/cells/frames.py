@@ -122,6 +122,8 @@ def _as_json(column: pl.Series, reading: Reading, depth: int, hits: Hits, report
     import polars as pl
     import pyarrow as pa
 
+    if _holds_bytes(column.dtype):
+        return _none(column, reading, report)
     there = column.is_not_null()
     try:
         lines = (
@@ -134,3 +136,14 @@ def _as_json(column: pl.Series, reading: Reading, depth: int, hits: Hits, report
     texts = lines.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.binary())
     mask = there.to_numpy()
     return spread(decoder(texts, report.ids[mask], hits)[0], np.asarray(mask))
+
+
+def _holds_bytes(dtype: pl.DataType) -> bool:
+    """Whether a type has bytes somewhere inside, which have no form as JSON."""
+    import polars as pl
+
+    if isinstance(dtype, (pl.List, pl.Array)):
+        return _holds_bytes(dtype.inner)  # type: ignore[arg-type]
+    if isinstance(dtype, pl.Struct):
+        return any(_holds_bytes(member.dtype) for member in dtype.fields)  # type: ignore[arg-type]
+    return dtype == pl.Binary

@@ -27,14 +27,23 @@ class Hits:
     """Collects hits by (reason, column)."""
 
     policy: Callable[[Reason], Policy]
-    _items: dict[tuple[Reason, str], list[tuple[int, str, str, str]]] = field(default_factory=dict)
-    _counts: Counter[tuple[Reason, str, int]] = field(default_factory=Counter)
+    _items: dict[tuple[Reason, str, bool], list[tuple[int, str, str, str]]] = field(default_factory=dict)
+    _counts: Counter[tuple[Reason, str, bool, int]] = field(default_factory=Counter)
 
     def add(
-        self, reason: Reason, column: str, record: int, path: str = "", found: str = "", expected: str = ""
+        self,
+        reason: Reason,
+        column: str,
+        record: int,
+        path: str = "",
+        found: str = "",
+        expected: str = "",
+        *,
+        lost: bool = False,
     ) -> None:
-        """One hit on the record with this id; of many in one column, the first ``MOST`` are kept."""
-        key = (reason, column)
+        """One hit on the record with this id; of many in one column, the first ``MOST`` are kept. ``lost``: there is
+        nothing to take in the value's place, so that no policy but quarantine can be followed."""
+        key = (reason, column, lost)
         self._counts[(*key, record)] += 1
         if self._counts[(*key, record)] <= MOST:
             self._items.setdefault(key, []).append((record, path, clip(found), clip(expected)))
@@ -45,11 +54,11 @@ class Hits:
         if not self._items:
             return result
         order = {reason: i for i, reason in enumerate(Reason)}
-        for reason, column in sorted(self._items, key=lambda key: (order[key[0]], key[1])):
-            hits = sorted(self._items[reason, column], key=lambda hit: hit[0])
+        for reason, column, lost in sorted(self._items, key=lambda key: (order[key[0]], *key[1:])):
+            hits = sorted(self._items[reason, column, lost], key=lambda hit: hit[0])
             result.add(
                 reason,
-                self.policy(reason),
+                Policy.QUARANTINE if lost else self.policy(reason),
                 column,
                 np.array([hit[0] for hit in hits], np.int64),
                 paths=[hit[1] for hit in hits],

@@ -247,6 +247,17 @@ def test_arrow_columns_by_their_type() -> None:
     assert values.row(0) == ("a", 1, 1.0, True, "2024-01-31")
 
 
+def test_bytes_have_no_form_and_leave_no_word_of_the_library_on_the_terminal(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    fields = (typed("d", FieldType(Kind.LIST, item=TEXT)), typed("j", FieldType(Kind.JSON)))
+    frame = pl.DataFrame({"d": [[b"x"], None], "j": [{"k": b"y"}, None]})
+    values, found = from_frame(fields, frame)
+    assert values.null_count().row(0) == (2, 2)
+    assert sorted(found)[:2] == [(0, "value_type", "d"), (0, "value_type", "j")]
+    assert capfd.readouterr().err == ""
+
+
 def test_arrow_values_that_do_not_fit() -> None:
     fields = (typed("t", TEXT), typed("n", INTEGER), typed("x", NUMBER), typed("m", FieldType(Kind.DATETIME)))
     frame = pl.DataFrame(

@@ -33,8 +33,18 @@ def test_a_word_that_is_no_text_is_found_and_taken_as_shown_on_request(
 
 @pytest.mark.parametrize("word", ["[]", '{"t":1}'])
 def test_a_word_that_has_no_form_as_text_is_never_taken(tmp_path: Path, word: str) -> None:
-    result = from_json(tmp_path, (WORDS,), f'{{"words":["a",{word}]}}')
-    assert (result.good, result.reasons) == ([], [(1, "word_not_text")])
+    line = f'{{"words":["a",{word}]}}'
+    for policies in (None, {"word_not_text": "repair"}):
+        result = from_json(tmp_path, (WORDS,), line, policies=policies)
+        assert (result.good, result.reasons) == ([], [(1, "word_not_text")])
+
+
+def test_a_word_whose_text_is_missing_is_a_blank_word_on_request(tmp_path: Path) -> None:
+    words = Field("@words", "$.w[].text", FieldType(Kind.WORDS), wrong=Reason.WORD_NOT_TEXT)
+    line = '{"w":[{"text":"a"},{},{"text":null}]}'
+    assert from_json(tmp_path, (words,), line).good == []
+    repaired = from_json(tmp_path, (words,), line, policies={"word_not_text": "repair"})
+    assert repaired.good == [{"@words": ["a", "", ""]}]
 
 
 def test_a_list_that_is_none_is_a_wrong_type(tmp_path: Path) -> None:
