@@ -64,7 +64,9 @@ def _record(
 
 
 def _file(slug: str, title: str, template: str, remedy: str, default: Policy = _E) -> Facts:
-    return Facts(slug, title, template, remedy, _CRASH if default is _E else _QUALITY, default, (), Scope.FILE)
+    return Facts(
+        slug, title, template, remedy, _CRASH if default is _E else _QUALITY, default, (), Scope.FILE
+    )
 
 
 def _run(slug: str, title: str, template: str, remedy: str) -> Facts:
