@@ -11,9 +11,29 @@ _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _RELS = "http://schemas.openxmlformats.org/package/2006/relationships"
 
-FORMATS = {"general": 0, "percent": 1, "day": 2, "moment": 3, "clock": 4, "hours": 5, "scientific": 6}
+FORMATS = {
+    "general": 0,
+    "percent": 1,
+    "day": 2,
+    "moment": 3,
+    "clock": 4,
+    "hours": 5,
+    "scientific": 6,
+    "postal": 7,
+    "signed": 8,
+}
 """Cell styles of a handmade workbook."""
-_CODES = ("General", "0%", "yyyy\\-mm\\-dd", "yyyy-mm-dd hh:mm", "h:mm:ss", "[h]:mm:ss", "0.00E+00")
+_CODES = (
+    "General",
+    "0%",
+    "yyyy\\-mm\\-dd",
+    "yyyy-mm-dd hh:mm",
+    "h:mm:ss",
+    "[h]:mm:ss",
+    "0.00E+00",
+    "00000",
+    "000;[Red]-000",
+)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""Which cell styles show a number as a date, a time or a duration (ECMA-376 part 1, 18.8.30 and 18.8.31)."""
+"""Which cell styles show a number as a date, a time, a duration, or with leading zeros (ECMA-376 part 1, 18.8.30 and
+18.8.31)."""
 
 from __future__ import annotations
 
@@ -23,6 +24,9 @@ class Shown(IntEnum):
     DURATION = 4  # hours may go beyond 24
 
 
+PADDED = 100
+"""``PADDED + n``: a whole number is shown with zeros in front, up to ``n`` digits."""
+
 Shows = npt.NDArray[np.uint8]
 
 _BUILT_IN = {
@@ -36,6 +40,7 @@ _BUILT_IN = {
 }
 _QUIET = re.compile(r'"[^"]*"|\\.|_.|\*.|am/pm|a/p', re.IGNORECASE | re.DOTALL)
 _BRACKETS = re.compile(r"\[([^\]]*)\]")
+_ZEROS = re.compile(r"0{2,20}")
 _ELAPSED = re.compile(r"h+|m+|s+", re.IGNORECASE)
 
 
@@ -55,8 +60,15 @@ def shown_by(code: str) -> Shown:
     return Shown.TIME if clock else Shown.NUMBER
 
 
+def _shown(code: str) -> int:
+    """How a format code shows a number: a ``Shown``, or above ``PADDED`` (``00000``, as for postal codes)."""
+    first = code.split(";")[0].strip()
+    return PADDED + len(first) if _ZEROS.fullmatch(first) else shown_by(code)
+
+
 def read(package: Package, part: str) -> Shows:
-    """How each cell style (``s`` of a cell) shows a number, uint8 [styles]; empty without a style sheet."""
+    """How each cell style (``s`` of a cell) shows a number, uint8 [styles]: a ``Shown``, or above ``PADDED``; empty
+    without a style sheet."""
     if not package.has(part):
         return np.zeros(0, np.uint8)
     codes: dict[int, str] = {}
@@ -77,7 +89,7 @@ def read(package: Package, part: str) -> Shows:
         path.pop()
 
     feed_(part, parser(start, end), package.chunks(part, limit=SMALL))
-    shown = {number: shown_by(code) for number, code in codes.items()}
+    shown = {number: _shown(code) for number, code in codes.items()}
     return np.array([shown.get(f, _BUILT_IN.get(f, Shown.NUMBER)) for f in formats], np.uint8)
 
 

@@ -18,7 +18,7 @@ from pipeline.sources.workbook.numerals import changes
 from pipeline.sources.workbook.placed import Making, Placed
 from pipeline.sources.workbook.pool import pool
 from pipeline.sources.workbook.shared import SharedTexts
-from pipeline.sources.workbook.styles import Shown, Shows
+from pipeline.sources.workbook.styles import PADDED, Shown, Shows
 
 ERRORS = (
     "#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A", "#GETTING_DATA", "#SPILL!", "#CALC!",
@@ -120,7 +120,13 @@ class Texts:
         made.mark(at[bad], "cell_error", "not a finite number")
         shows[bad] = Shown.NUMBER
         changed = np.zeros(len(at), np.bool_)
-        dated = np.flatnonzero(shows != Shown.NUMBER)
+        padded = np.flatnonzero(shows > PADDED)
+        if len(padded):
+            whole = take(replaced(values, places, texts), padded).to_pylist()
+            digits = (shows[padded] - PADDED).tolist()
+            made.write(at[padded], pa.array(map(_padded, whole, digits), pa.string()))
+            changed[padded] = True
+        dated = np.flatnonzero((shows != Shown.NUMBER) & (shows < PADDED))
         if len(dated):
             some = take(replaced(values, places, texts), dated)
             made.write(at[dated], pa.array(dates(some, shows[dated], date1904=self._date1904), pa.string()))
@@ -129,6 +135,12 @@ class Texts:
         made.write(at[places[rest]], chosen(texts, rest))
         changed[places] = True
         return changed
+
+
+def _padded(number: str, digits: int) -> str:
+    """A whole number with zeros in front; any other as it is, for nothing is rounded."""
+    sign, rest = ("-", number[1:]) if number.startswith("-") else ("", number)
+    return sign + rest.zfill(digits) if rest.isdigit() else number
 
 
 def _truths(values: pa.StringArray, here: Int64s) -> Int64s:
