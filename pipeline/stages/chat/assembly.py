@@ -123,14 +123,12 @@ class Assembled:
         ids: int32 [tokens]. lengths: int64 [n].
         marks: int64 [targets], position of each mark within its conversation; -1 where none was asked for.
         plain: bool [tokens], true for tokens of pieces: tokenized text, in which no control token may stand.
-        straddles: int64 [targets], bytes by which the token at a mark reaches across it.
     """
 
     ids: Int32s
     lengths: Int64s
     marks: Int64s
     plain: Mask
-    straddles: Int64s
 
 
 def assemble(
@@ -155,7 +153,7 @@ def assemble(
         constant_starts = constant_lengths = np.zeros(1, np.int64)
     source = np.where(constant, constant_starts[number], len(pool) + piece_starts[piece])
     sizes = np.where(constant, constant_lengths[number], lengths[piece])
-    marks, straddles = _marks(assembly, sizes, constant, piece, ids, lengths, starts, ends, targets)
+    marks = _marks(assembly, sizes, constant, piece, lengths, starts, ends, targets)
     rows, counts = _joined(assembly.order), _joined(assembly.counts)
     # Segments in the order of the conversations; each is then copied from the pool in one gather.
     heads = np.cumsum(counts) - counts
@@ -167,7 +165,7 @@ def assemble(
     gathered = everything[np.repeat(source, sizes) + within(sizes)]
     totals = np.zeros(n, np.int64)
     np.add.at(totals, np.repeat(rows[order], counts[order]), sizes)
-    return Assembled(gathered, totals, marks, plain, straddles)
+    return Assembled(gathered, totals, marks, plain)
 
 
 def _marks(
@@ -175,24 +173,22 @@ def _marks(
     sizes: Int64s,
     constant: Mask,
     piece: Int64s,
-    ids: Int32s,
     lengths: Int64s,
     starts: Int64s,
     ends: Int64s,
     targets: int,
-) -> tuple[Int64s, Int64s]:
-    """Position of each mark within its conversation, and how far the token there reaches across it."""
-    out, across = np.full(targets, -1, np.int64), np.zeros(targets, np.int64)
+) -> Int64s:
+    """Position of each mark within its conversation."""
+    out = np.full(targets, -1, np.int64)
     segment = _joined(assembly.mark_segments)
     if not len(segment):
-        return out, across
+        return out
     counts = _joined(assembly.counts)
     row = owners(counts)
     begin = np.cumsum(sizes) - sizes
     begin = begin - begin[(np.cumsum(counts) - counts)[row]]
     place = _joined(assembly.mark_tokens)
     inside = ~constant[segment]
-    reach = np.zeros(len(segment), np.int64)
     if inside.any():
         # Byte places of all pieces on one line, a byte apart, so that one search serves them all.
         texts = len(assembly.texts)
@@ -212,15 +208,9 @@ def _marks(
         )
         head = (np.cumsum(lengths[:texts]) - lengths[:texts])[which]
         place[inside] = np.clip(found - head, 0, lengths[which])
-        token = np.clip(np.where(past, found - 1, found), 0, max(len(ids) - 1, 0))
-        if len(ids):
-            crossing = np.where(past, past_byte[token] - target, target - first_byte[token])
-            own = owner[token] == which
-            reach[inside] = np.where(own, np.maximum(crossing, 0), 0)
     into = _joined(assembly.mark_targets)
     out[into] = begin[segment] + place
-    across[into] = reach
-    return out, across
+    return out
 
 
 def _joined(parts: list[Int64s] | list[npt.NDArray[np.bool_]]) -> Int64s:
