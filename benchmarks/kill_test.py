@@ -30,6 +30,7 @@ from benchmarks.victims import kill, kill_session, session
 from benchmarks.zygote import Run, Zygote
 from pipeline.certificate.failure import Verdict
 from pipeline.certificate.verify import verify
+from pipeline.exits import Exit
 
 REPAIRABLE = {"folder_missing", "certificate_missing", "pointer_torn", "foreign_shard"}
 """What a kill may leave: no certificate yet, pointers ahead of it, shards that nobody names yet."""
@@ -78,7 +79,9 @@ class Rounds:
         run, started = self._start(self.clean, workers), time.monotonic()
         moment = self._moment(whom) if changed else "any time"
         self._wait(run, moment, workers, changed * SHARDS)
-        if self.zygote.ended(run) is not None:
+        if (code := self.zygote.ended(run)) is not None:
+            if code not in (Exit.OK, Exit.BUSY):
+                self._violation(f"a run that nobody killed ended with {code}")
             self._learn(workers, time.monotonic() - started)
             self.tally.kills["none: the run had ended"] += 1
         else:
