@@ -184,7 +184,9 @@ def test_no_child_outlives_a_reader_that_stops_early() -> None:
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL", "SIGINT"])
 def test_no_child_outlives_its_parent(tmp_path: Path, name: str) -> None:
     file = tmp_path / "pid"
+    # A job in the background of a shell ignores SIGINT, and so would what it starts.
     code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from pipeline.sources.sandbox import *\n"
         f"for _ in run('tests.sources.jobs:touch', {{'file': {str(file)!r}}}, Limits(60, 1000), 'a'): pass"
     )
