@@ -34,8 +34,14 @@ def is_sound(data: bytes, *, json: bool = False) -> bool:
         escapes = rare(data, ord("\\"), 1) + 1
         if (array[escapes] == ord("u")).any() and _ESCAPES.search(data):
             return False
+    return is_encoded_once(data)
+
+
+def is_encoded_once(data: bytes) -> bool:
+    """Whether UTF-8 bytes prove that no text in them holds U+FFFD or a doubly encoded character, but by an escape."""
     if data.isascii():
         return True
+    array = np.frombuffer(data, np.uint8)
     marks = rare(data, 0xEF, 2)
     if ((array[marks + 1] == 0xBF) & (array[marks + 2] == 0xBD)).any():
         return False

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from pipeline.batch import Int64s
-from pipeline.sources.pieces import Bytes, Pieces
+from pipeline.sources.pieces import Pieces
 from pipeline.sources.quotes import Borders, Broken, breaks_of
 
 KEEP_BYTES = 2**16
@@ -39,17 +39,17 @@ class Block:
     oversized: int = 0
 
 
-Scan = Callable[[Bytes, bool], Borders]
+Scan = Callable[[bytes, bool], Borders]
 """Finds the records of a block; the flag says that nothing follows."""
 
-End = Callable[[Bytes, bool], int]
+End = Callable[[bytes, bool], int]
 """Finds, in the next piece of a text, the offset behind the record that has begun; -1 where it goes on."""
 
 
 def line_end(begun: bytes) -> End:
     """The end of a record that is a line."""
 
-    def behind(data: Bytes, final: bool) -> int:
+    def behind(data: bytes, final: bool) -> int:
         breaks = breaks_of(data, final)
         return int(breaks[0]) if len(breaks) else len(data) if final else -1
 
@@ -88,7 +88,7 @@ def blocks(
         borders = scan(data, final)
         cut = int(borders.ends[-1]) if len(borders.ends) else 0
         if cut:
-            whole = bytes(memoryview(data)[:cut])
+            whole = data[:cut]  # no copy where it is all of it
             block = Block(
                 whole, line, offset, borders.ends, borders.breaks, borders.lines, borders.broken, borders.plain,
                 borders.hollow,
@@ -97,7 +97,7 @@ def blocks(
             line += len(borders.breaks)
             offset += cut
         if len(data) - cut > limit + LINE_BREAK and not final:
-            rest = bytes(data[cut:])
+            rest = data[cut:]
             head, skipped, end = rest[:KEEP_BYTES], len(rest), ends(rest)
         elif not final:
             text.again(len(data) - cut)

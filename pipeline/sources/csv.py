@@ -23,7 +23,7 @@ from pipeline.sources.blocks import Block, blocks
 from pipeline.sources.fault import fault
 from pipeline.sources.packing import packed
 from pipeline.sources.partition import Inspection, Partition, Reading
-from pipeline.sources.pieces import Bytes, pieces
+from pipeline.sources.pieces import pieces
 from pipeline.sources.plain import Plain
 from pipeline.sources.quotes import CR, LF, Borders, scan
 
@@ -54,7 +54,7 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
     types = {} if schema.read.group_by else straight(fields, partition.header, partition.decimal)
     plain = Plain(partition, types)
 
-    def borders(data: Bytes, final: bool) -> Borders:
+    def borders(data: bytes, final: bool) -> Borders:
         return scan(data, delimiter, final=final, limit=limit)
 
     def batches(dropped: Counter[str]) -> Iterator[tuple[Batch, Findings]]:

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from pipeline.batch import Int64s, Mask
 from pipeline.sources.blocks import End
-from pipeline.sources.pieces import Bytes
 from pipeline.sources.quotes import Borders
 
 _CHANGE = np.zeros(256, np.int8)
@@ -38,7 +37,7 @@ class Scanner:
     escaped: bool = False
     closed: int = -1
 
-    def commas(self, data: Bytes) -> Int64s:
+    def commas(self, data: bytes) -> Int64s:
         """Offsets of the commas between elements (nesting 1) in the next piece of the text, up to its end."""
         array = np.frombuffer(data, np.uint8)
         quotes = self._quotes(array)
@@ -86,7 +85,7 @@ def _escaped(slashes: Int64s, first: bool) -> Int64s:
     return escaped
 
 
-def split(data: Bytes, final: bool) -> Borders:
+def split(data: bytes, final: bool) -> Borders:
     """The elements in a piece of a list's inside that starts at an element; each ends behind its comma."""
     ends = Scanner(depth=1).commas(data) + 1
     if final and data and (not len(ends) or ends[-1] < len(data)):
@@ -99,7 +98,7 @@ def element_end(begun: bytes) -> End:
     scanner = Scanner(depth=1)
     scanner.commas(begun)
 
-    def behind(data: Bytes, final: bool) -> int:
+    def behind(data: bytes, final: bool) -> int:
         commas = scanner.commas(data)
         return int(commas[0]) + 1 if len(commas) else len(data) if final else -1
 

@@ -19,6 +19,9 @@ CHUNK = 2**22
 """Bytes read at a time: small enough to stay in the processor's cache through all that is done to them, large enough
 for the calls made on each not to matter."""
 
+LOOKED_AT = 2**18
+"""Bytes read at a time, into one buffer, where they are looked at and no more."""
+
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -106,7 +109,7 @@ def text(path: Path, partition: Partition) -> Iterator[bytes]:
 
 
 def _all_utf8(path: Path, start: int) -> bool:
-    buffer, kept = bytearray(CHUNK), 0  # one for all pieces: they are looked at and no more
+    buffer, kept = bytearray(LOOKED_AT), 0
     view = memoryview(buffer)
     with path.open("rb", buffering=0) as file:
         file.seek(start)

@@ -20,7 +20,7 @@ from pipeline.sources.encoding import Encoding, marked, prove
 from pipeline.sources.fault import FileNote
 from pipeline.sources.packing import packed
 from pipeline.sources.partition import Inspection, Partition, Reading
-from pipeline.sources.pieces import Bytes, Pieces, joined, pieces
+from pipeline.sources.pieces import Pieces, joined, pieces
 from pipeline.sources.plain import TRIES
 from pipeline.sources.plain_lines import PlainLines
 from pipeline.sources.quotes import Borders, breaks_of
@@ -93,7 +93,7 @@ def _quickly(
         if not cut or failed == TRIES:
             text.again(len(data))
             break
-        whole = bytes(memoryview(data)[:cut])
+        whole = data[:cut]  # no copy where it is all of it
         values = None if _holds_long(whole, limit) else plain(whole)
         if values is None:
             yield from careful(joined([whole]), line)
@@ -129,7 +129,7 @@ def _lines(data: bytes, ends: Int64s) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-def lines_of(data: Bytes, final: bool) -> Borders:
+def lines_of(data: bytes, final: bool) -> Borders:
     """Every line break is a border."""
     breaks = breaks_of(data, final)
     if final and data and (not len(breaks) or breaks[-1] < len(data)):

@@ -27,7 +27,7 @@ def packed(pieces: Iterable[tuple[Batch, Findings, int]]) -> Iterator[tuple[Batc
     for batch, found, length in pieces:
         if not len(batch):
             continue
-        batches.append(replace(batch, ids=batch.ids + first + rows))
+        batches.append(replace(batch, ids=batch.ids + (first + rows)))
         findings.append(_shifted(found, first + rows))
         rows, size = rows + len(batch), size + length
         if rows >= BATCH_ROWS or size >= BATCH_BYTES:

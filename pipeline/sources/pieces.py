@@ -9,23 +9,25 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from pipeline.sources.encoding import CHUNK, text
 from pipeline.sources.partition import Partition
 
-Bytes = bytes | bytearray
-Source = Generator[tuple[Bytes, bool], int, None]
+LOOK = 2**16
+"""A piece of a file ends behind the last line feed in so many of its bytes: as a rule no record is cut then."""
+
+Source = Generator[tuple[bytes, bool], int, None]
 """Yields a piece and whether it is the last one; is sent how many bytes of it come again, behind the last one too."""
 
 
-class Pieces(Iterator[tuple[Bytes, bool]]):
-    """The pieces of a text, as UTF-8: bytes, which may be written over when the next piece is asked for, and whether
-    nothing follows."""
+class Pieces(Iterator[tuple[bytes, bool]]):
+    """The pieces of a text, as UTF-8: bytes, and whether nothing follows."""
 
     def __init__(self, source: Source) -> None:
         self._source, self._begun, self._again = source, False, 0
 
-    def __next__(self) -> tuple[Bytes, bool]:
+    def __next__(self) -> tuple[bytes, bool]:
         if not self._begun:
             self._begun = True
             return next(self._source)
@@ -50,19 +52,27 @@ def joined(chunks: Iterable[bytes]) -> Pieces:
 
 
 def _of_file(path: Path, start: int, end: int) -> Source:
-    again, buffer = 0, bytearray()  # one for all pieces: fresh memory costs as much as reading into it
+    again = 0
     with path.open("rb") as file:  # buffered: a read gives all that is asked for
         end = end or os.fstat(file.fileno()).st_size
         while start < end or again:
-            file.seek(start - again)
-            wanted = min(max(CHUNK, 2 * again), end - start + again)
-            if len(buffer) < wanted:
-                buffer = bytearray(wanted)
-            read = file.readinto(memoryview(buffer)[:wanted])
-            start += read - again
-            if read < wanted:  # the file has become shorter
+            begin = start - again
+            wanted = min(max(CHUNK, 2 * again), end - begin)
+            if begin + wanted < end:
+                wanted -= _behind_line(file, begin + wanted, min(LOOK, wanted - again))
+            file.seek(begin)
+            data = file.read(wanted)
+            start = begin + len(data)
+            if len(data) < wanted:  # the file has become shorter
                 end = start
-            again = yield buffer if read == len(buffer) else buffer[:read], start >= end
+            again = yield data, start >= end
+
+
+def _behind_line(file: BinaryIO, end: int, look: int) -> int:
+    """How many bytes stand behind the last line feed of the ``look`` bytes before an offset; 0 where there is none."""
+    file.seek(end - look)
+    tail = file.read(look)
+    return (len(tail) - tail.rfind(b"\n") - 1) % (len(tail) or 1)
 
 
 def _of_chunks(chunks: Iterable[bytes]) -> Source:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.cells.signs import rare, signs, up_to
-from pipeline.cells.text import is_sound
+from pipeline.cells.text import is_encoded_once, is_sound
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,14 +47,19 @@ class PlainLines:
         array = np.frombuffer(data, np.uint8)
         escaped = array[rare(data, ESCAPE, 1) + 1]
         coded = bool((escaped == ord("u")).any())
-        if not is_sound(data, json=coded) or (coded and _SURROGATE.search(data)):
+        if coded and (_SURROGATE.search(data) or not is_sound(data, json=True)):
             return None
         try:
             frame = pl.read_ndjson(data, schema=dict(self.types))
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
             return None
-        whole = frame.height == np.count_nonzero(signs(array, LF))
-        if whole and self._only_wanted(data, array, escaped, frame) and _as_written(data, frame):
+        whole = frame.height == np.count_nonzero(signs(array, LF))  # a NUL as it stands is no JSON
+        if (
+            whole
+            and is_encoded_once(data)
+            and self._only_wanted(data, array, escaped, frame)
+            and _as_written(data, frame)
+        ):
             return frame
         return None
 

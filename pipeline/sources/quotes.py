@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +19,6 @@ import numpy.typing as npt
 from pipeline.batch import Int64s, Mask
 from pipeline.cells.signs import signs
 from pipeline.reasons import Reason
-
-if TYPE_CHECKING:
-    from pipeline.sources.pieces import Bytes
 
 LF, CR, QUOTE = 10, 13, 34
 _BREAK = re.compile(rb"[\r\n]")
@@ -59,7 +55,7 @@ class Borders:
     hollow: bool = False
 
 
-def breaks_of(block: Bytes, final: bool) -> Int64s:
+def breaks_of(block: bytes, final: bool) -> Int64s:
     """Offset behind each line break (LF, CRLF, CR). A CR at the end of a block that goes on is left open."""
     array = np.frombuffer(block, np.uint8)
     found = np.flatnonzero(signs(array, LF))
@@ -86,7 +82,7 @@ def _line_ends(array: npt.NDArray[np.uint8], final: bool) -> Mask:
     return feeds
 
 
-def scan(block: Bytes, delimiter: int, *, final: bool, limit: int) -> Borders:
+def scan(block: bytes, delimiter: int, *, final: bool, limit: int) -> Borders:
     """Find the records of a block that starts at the beginning of a record.
 
     Text behind the last border is an unfinished record (none is left when ``final``). An open quote that reaches
@@ -114,18 +110,17 @@ def scan(block: Bytes, delimiter: int, *, final: bool, limit: int) -> Borders:
         return Borders(breaks, breaks, np.arange(len(breaks)), plain=not returns)
     adjacent = quotes[1:] == quotes[:-1] + 1
     suspects = _suspects(array, delimiter, quotes, adjacent)
-    ends = breaks[~inside]
+    kept = np.flatnonzero(~inside)
+    ends = breaks[kept]
     left = len(block) - (int(ends[-1]) if len(ends) else 0)
     if len(suspects[0]) or (left and final) or left > limit:
         ends, broken = _walk(block, delimiter, breaks, quotes, suspects, final, limit)
         breaks = breaks[: np.searchsorted(breaks, ends[-1] if len(ends) else 0, "right")]
         lines = np.searchsorted(breaks, np.concatenate([[0], ends[:-1]]), "right").astype(np.int64)
         return Borders(ends, breaks, lines[: len(ends)], tuple(broken), plain=False)
-    kept = np.flatnonzero(~inside)
     breaks = breaks[: kept[-1] + 1] if len(kept) else breaks[:0]
     lines = np.zeros(len(ends), np.int64)
-    lines[1:] = kept[:-1]
-    lines[1:] += 1
+    np.add(kept[:-1], 1, out=lines[1:])
     return Borders(ends, breaks, lines, (), not returns, _hollow(array, quotes, adjacent))
 
 
@@ -141,7 +136,7 @@ def _hollow(array: npt.NDArray[np.uint8], quotes: Int64s, adjacent: Mask) -> boo
 
 
 def _walk(
-    block: Bytes,
+    block: bytes,
     delimiter: int,
     breaks: Int64s,
     quotes: Int64s,
@@ -200,7 +195,7 @@ def _next(suspects: Int64s, first: int) -> int | None:
 
 
 def record(
-    block: Bytes, start: int, delimiter: int, *, final: bool, limit: int, fields: list[bytes] | None = None
+    block: bytes, start: int, delimiter: int, *, final: bool, limit: int, fields: list[bytes] | None = None
 ) -> tuple[int | None, Reason | None, str]:
     """Read one record: the offset behind it (None: unfinished), and what is wrong with its quotes.
 
@@ -235,10 +230,10 @@ def record(
             if not final:
                 return None, None, ""
             if fields is not None:
-                fields.append(bytes(head + block[tail:]))
+                fields.append(head + block[tail:])
             return size, fault, found
         if fields is not None:
-            fields.append(bytes(head + block[tail : match.start()]))
+            fields.append(head + block[tail : match.start()])
         if match[0] == mark:
             at = match.end()
             continue
@@ -249,7 +244,7 @@ def record(
         return match.end(), fault, found
 
 
-def _closing(block: Bytes, opening: int) -> int | None:
+def _closing(block: bytes, opening: int) -> int | None:
     """Offset of the quote that closes the one at ``opening``; doubled quotes are text."""
     at = block.find(b'"', opening + 1)
     while at >= 0:
@@ -259,7 +254,7 @@ def _closing(block: Bytes, opening: int) -> int | None:
     return None
 
 
-def _line(block: Bytes, at: int) -> int:
+def _line(block: bytes, at: int) -> int:
     """Offset behind the first line break from ``at``."""
     match = _BREAK.search(block, at)
     if match is None:
@@ -267,6 +262,6 @@ def _line(block: Bytes, at: int) -> int:
     return match.end() + (match[0] == b"\r" and block.startswith(b"\n", match.end()))
 
 
-def _clip(block: Bytes, at: int) -> str:
+def _clip(block: bytes, at: int) -> str:
     """The text from ``at`` to the end of its line, for a finding."""
     return block[at : min(_line(block, at), at + 80)].decode(errors="replace").rstrip("\r\n")
