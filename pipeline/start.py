@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipeline.job import Options, Summary, Watch
+from pipeline.threads import one_each
 from pipeline.unchanged import unchanged
 
 
@@ -14,6 +15,7 @@ def run(options: Options, watch: Watch) -> Summary:
     """
     if (summary := unchanged(options, watch)) is not None:
         return summary
+    one_each()
     # Only now: what reads, judges and encodes takes three quarters of a second to import.
     from pipeline.run import run as whole
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from pipeline.engine.base import Result, Task, ignore, source_of
 from pipeline.errors import BusyError, SchemaError
+from pipeline.threads import one_each
 
 RETRIES = 3
 """How often a task is run again after its worker or node died."""
@@ -90,6 +91,7 @@ def _next(ray: Any, flying: list[Any]) -> Any:
 
 
 def _call(work: Callable[[Any], Any], task: Any) -> Any:
+    one_each()  # a cluster that runs already has an environment of its own
     return work(task)
 
 
