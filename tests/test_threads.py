@@ -31,7 +31,7 @@ def test_a_run_has_one_thread_a_process(tmp_path: Path, wish: str | None, thread
     others = {name: value for name, value in os.environ.items() if name != "POLARS_MAX_THREADS"}
     environment = {
         **others,
-        "PYTHONPATH": os.getcwd(),
+        "PYTHONPATH": str(Path.cwd()),
         **({} if wish is None else {"POLARS_MAX_THREADS": wish}),
     }
     done = subprocess.run(
