@@ -86,6 +86,7 @@ def _moment(text: str, value: Any) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # openpyxl leaves what it refuses open
 def test_every_cell_is_the_one_that_openpyxl_reads(shared: Path) -> None:
     """But for workbooks that one of the two refuses."""
     compared = 0
