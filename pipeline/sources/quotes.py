@@ -94,16 +94,20 @@ def scan(block: bytes, delimiter: int, *, final: bool, limit: int) -> Borders:
     marks |= quoted
     events = np.flatnonzero(marks)
     is_quote = quoted[events]
-    feeds = events[~is_quote]
+    is_break = ~is_quote
+    feeds = events[is_break]
     returns = b"\r" in block and _lone_returns(array, feeds)
     if returns:
         marks = _line_ends(array, final)
         marks |= quoted
         events = np.flatnonzero(marks)
         is_quote = quoted[events]
-        feeds = events[~is_quote]
+        is_break = ~is_quote
+        feeds = events[is_break]
     breaks, quotes = feeds + 1, events[is_quote]
-    inside = (np.cumsum(is_quote, dtype=np.uint8) & 1).view(bool)[~is_quote]
+    parity = np.cumsum(is_quote, dtype=np.uint8)
+    parity &= 1
+    inside = parity.view(bool)[is_break]
     if final and len(block) and (not len(breaks) or breaks[-1] < len(block)):
         breaks, inside = np.append(breaks, len(block)), np.append(inside, bool(len(quotes) & 1))
     if not len(quotes):
