@@ -91,7 +91,7 @@ def original(row: dict[str, Any]) -> str:
     """The record as it was read: its cells, or its bytes."""
     raw = row["raw"]
     text = row["cells"] if raw is None else raw.decode("utf-8", "backslashreplace")
-    return str(text or "")
+    return str(text or "").rstrip("\r\n")
 
 
 def _shards(clean: Path, *, published: bool) -> dict[str, list[Path]]:
