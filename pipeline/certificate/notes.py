@@ -29,7 +29,7 @@ class Notes:
 
     def __init__(self, subject: Path, suffix: str = "", place: Path | None = None) -> None:
         key = hashlib.sha256(os.fsencode(subject.resolve())).hexdigest()[:32]
-        self.path = (place or _default_place()) / f"{key}{suffix}.json"
+        self.path = (place or cache_folder()) / f"{key}{suffix}.json"
 
     def read(self) -> Any:
         """What was kept, as plain JSON values; None where there is nothing that can be trusted."""
@@ -76,6 +76,7 @@ class Notes:
             self.path.unlink()
 
 
-def _default_place() -> Path:
+def cache_folder() -> Path:
+    """Where this program keeps what it may lose: below the user's own cache folder."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "cleanroom"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pipeline.certificate.notes import cache_folder
 from pipeline.errors import InputError, SchemaError, StorageError
 from pipeline.shards.durable import storage_errors
 
@@ -186,6 +187,4 @@ def place_of(url: str) -> Place:
 
 def working_copy(url: str, what: str) -> Path:
     """Where the files of a store are kept on this machine between two runs: below the user's cache folder."""
-    home = os.environ.get("XDG_CACHE_HOME")
-    base = Path(home) if home else Path.home() / ".cache"
-    return base / "cleanroom" / "stores" / hashlib.sha256(url.encode()).hexdigest()[:32] / what
+    return cache_folder() / "stores" / hashlib.sha256(url.encode()).hexdigest()[:32] / what
