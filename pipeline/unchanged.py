@@ -125,7 +125,7 @@ def unchanged(options: Options, watch: Watch) -> Summary | None:
     record = _record(Notes(options.clean, SUFFIX).read())
     if record is None or record.circumstances != ground.circumstances(options):
         return None
-    if any(ground.look([Path(name)])[name] != facts for name, facts in record.looked.items()):
+    if ground.look([Path(name) for name in record.looked]) != record.looked:
         return None
     cache = HashCache(options.raw)
     if not options.raw.is_dir() or record.listing != listing(options.raw) or not cache.have(record.claimed):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,15 +64,15 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
     # Rows that become groups are put together from raw values.
     types = {} if schema.read.group_by else flat(fields)
 
-    def careful(pieces_: Pieces, line: int, dropped: Counter[str]) -> Iterator[Piece]:
-        found = blocks(pieces_, lines_of, line=line, limit=limit)
-        return (piece(block, partition, schema, limit, dropped) for block in found)
-
     def batches(dropped: Counter[str]) -> Iterator[tuple[Batch, Findings]]:
-        whole, way = pieces(path, partition), partial(careful, dropped=dropped)
+        def careful(text: Pieces, line: int) -> Iterator[Piece]:
+            found = blocks(text, lines_of, line=line, limit=limit)
+            return (piece(block, partition, schema, limit, dropped) for block in found)
+
+        whole = pieces(path, partition)
         if not types:
-            return packed(way(whole, partition.first_row))
-        return packed(_quickly(whole, PlainLines(types), partition, way, limit))
+            return packed(careful(whole, partition.first_row))
+        return packed(_quickly(whole, PlainLines(types), partition, careful, limit))
 
     return Reading(batches)
 
@@ -89,10 +89,10 @@ def _quickly(
     line, failed = partition.first_row, 0
     for data, _ in text:
         cut = data.rfind(b"\n") + 1
-        text.again(len(data) - cut)
         if not cut or failed == TRIES:
             text.again(len(data))
             break
+        text.again(len(data) - cut)
         whole = data[:cut]  # no copy where it is all of it
         values = None if _holds_long(whole, limit) else plain(whole)
         if values is None:
@@ -117,16 +117,17 @@ def _typed(values: pl.DataFrame, data: bytes, rows: Int64s, partition: Partition
     batch = Batch(
         partition.source, None, np.arange(len(rows), dtype=np.int64), rows, pl.DataFrame(), sound=True
     )
-    again = cache(lambda: replace(batch, raw=_lines(data, lines_of(data, True).ends)))
+    again = cache(lambda: replace(batch, raw=lines(data, lines_of(data, True).ends)))
     return replace(batch, typed=Typed(values, again))
 
 
-def _lines(data: bytes, ends: Int64s) -> pa.Array:
-    """The bytes of each line, with its line break: binary [lines]."""
+def lines(data: bytes, ends: Int64s, type_: pa.DataType | None = None) -> pa.Array:
+    """Each line with its line break, by where it ends: binary [lines], or as another type of bytes."""
     import pyarrow as pa
 
     offsets = np.concatenate([[0], ends]).astype(np.int32)
-    return pa.Array.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(type_ or pa.binary(), len(ends), buffers)
 
 
 def lines_of(data: bytes, final: bool) -> Borders:
@@ -145,7 +146,7 @@ def piece(
     import pyarrow as pa
 
     offsets = np.concatenate([[0], block.ends])
-    raw = _lines(block.data, block.ends)
+    raw = lines(block.data, block.ends)
     rows = block.line + np.arange(len(block.ends), dtype=np.int64)
     array = np.frombuffer(block.data, np.uint8)
     filled = array[offsets[:-1]] > ord(" ")

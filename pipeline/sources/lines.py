@@ -20,6 +20,7 @@ from pipeline.sources import header
 from pipeline.sources.blocks import Block, blocks
 from pipeline.sources.encoding import prove
 from pipeline.sources.fault import FileNote, fault
+from pipeline.sources.jsonl import lines as cut
 from pipeline.sources.jsonl import lines_of
 from pipeline.sources.packing import packed
 from pipeline.sources.partition import Inspection, Partition, Reading
@@ -73,10 +74,7 @@ def _piece(
     import polars as pl
     import pyarrow as pa
 
-    offsets = np.concatenate([[0], block.ends]).astype(np.int32)
-    whole = pa.Array.from_buffers(
-        pa.string(), len(block.ends), [None, pa.py_buffer(offsets), pa.py_buffer(block.data)]
-    )
+    whole = cut(block.data, block.ends, pa.string())
     lines = pl.Series("line", pl.from_arrow(whole)).str.strip_chars_end("\r\n")
     filled = (lines.str.strip_chars() != "").to_numpy()
     rows = (block.line + np.arange(len(lines), dtype=np.int64))[filled]

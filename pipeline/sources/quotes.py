@@ -92,22 +92,11 @@ def scan(block: bytes, delimiter: int, *, final: bool, limit: int) -> Borders:
     marks, quoted = signs(array, LF), signs(array, QUOTE, 1)
     # One search for both signs; whether a line break is within quotes is the parity of the quotes before it.
     marks |= quoted
-    events = np.flatnonzero(marks)
-    is_quote = quoted[events]
-    is_break = ~is_quote
-    feeds = events[is_break]
+    quotes, feeds, inside = _told_apart(marks, quoted)
     returns = b"\r" in block and _lone_returns(array, feeds)
     if returns:
-        marks = _line_ends(array, final)
-        marks |= quoted
-        events = np.flatnonzero(marks)
-        is_quote = quoted[events]
-        is_break = ~is_quote
-        feeds = events[is_break]
-    breaks, quotes = feeds + 1, events[is_quote]
-    parity = np.cumsum(is_quote, dtype=np.uint8)
-    parity &= 1
-    inside = parity.view(bool)[is_break]
+        quotes, feeds, inside = _told_apart(_line_ends(array, final) | quoted, quoted)
+    breaks = feeds + 1
     if final and len(block) and (not len(breaks) or breaks[-1] < len(block)):
         breaks, inside = np.append(breaks, len(block)), np.append(inside, bool(len(quotes) & 1))
     if not len(quotes):
@@ -126,6 +115,17 @@ def scan(block: bytes, delimiter: int, *, final: bool, limit: int) -> Borders:
     lines = np.zeros(len(ends), np.int64)
     np.add(kept[:-1], 1, out=lines[1:])
     return Borders(ends, breaks, lines, (), not returns, _hollow(array, quotes, adjacent))
+
+
+def _told_apart(marks: Mask, quoted: Mask) -> tuple[Int64s, Int64s, Mask]:
+    """Of the marked places those of quotes, the others, and which of the others have an odd number of quotes before
+    them."""
+    events = np.flatnonzero(marks)
+    is_quote = quoted[events]
+    others = ~is_quote
+    parity = np.cumsum(is_quote, dtype=np.uint8)
+    parity &= 1
+    return events[is_quote], events[others], parity.view(bool)[others]
 
 
 def _hollow(array: npt.NDArray[np.uint8], quotes: Int64s, adjacent: Mask) -> bool:
