@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.certificate.cache import HashCache
 from pipeline.certificate.folder import locate, read_certificate
 from pipeline.certificate.verify import verify
 from pipeline.commit import CleanFolder
@@ -85,6 +86,13 @@ def test_incremental_equals_from_scratch(
     runs.run(place / "scratch", published)
     assert runs.tree(place / "grown") == runs.tree(place / "scratch")
     assert verify(place / "grown").failures == ()
+
+
+def test_many_new_shards_are_known_to_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.commit.WORTH_A_TICK", 0)
+    files = runs.run(tmp_path / "clean", {"a.csv": (20, 0)}).statement.files
+    cache = HashCache(tmp_path / "clean")
+    assert all(cache.knows(name, part.sha256) for name, part in files.items())
 
 
 def test_only_what_changed_is_written(tmp_path: Path) -> None:
