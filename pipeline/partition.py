@@ -228,7 +228,9 @@ class _Accounts:
 
     def receipt(self, reading: Reading) -> Receipt:
         """Close the shards and give the accounts."""
-        task, dropped = self._task, dict(sorted(reading.dropped.items()))
+        # Only what was found is counted: a reader may name a count of zero, or not.
+        task = self._task
+        dropped = {name: count for name, count in sorted(reading.dropped.items()) if count}
         parts = {name: writer.close() for name, writer in self._writers.items()}
         return Receipt(
             memo=task.memo,

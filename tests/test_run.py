@@ -116,6 +116,32 @@ def test_judging_the_certified_rows_again_finds_nothing_and_gives_them_back(
     shutil.rmtree(folder)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "id,text,age\n1,one,1\n2,two,2\n"),
+        ("a.jsonl", '{"id": "1", "text": "one", "age": 1}\n{"id": "2", "text": "two", "age": 2}\n'),
+    ],
+)
+def test_the_accounts_do_not_tell_how_a_file_was_read(tmp_path: Path, name: str, text: str) -> None:
+    """The same records with other line ends take another way through the reader, and leave the same accounts."""
+    found = []
+    for end in ("\n", "\r\n", "\r") if name.endswith("csv") else ("\n", "\r\n"):
+        folder = tmp_path / str(len(found))
+        (folder / "raw").mkdir(parents=True)
+        (folder / "raw" / name).write_text(text, newline=end)
+        sanitize(folder)
+        statement = parse((folder / "clean" / "certificate.json").read_bytes())
+        accounts = [
+            {key: value for key, value in receipt.to_json().items() if key not in ("memo", "sha256", "bytes")}
+            for receipt in statement.receipts()
+        ]
+        found.append((accounts, statement.predicate["totals"], rows_of(folder / "clean", "notes")))
+    assert found[0][0][0]["dropped"] == {}
+    assert found[0][1]["dropped"] == {}
+    assert all(one == found[0] for one in found)
+
+
 @settings(max_examples=8)
 @given(ROWS, ROWS)
 def test_the_same_bytes_from_scratch_and_step_by_step(

@@ -46,7 +46,7 @@ class Receipt:
         sheet, chunk: sheet name, and the partition's ordinal within the source: its place in the order of shards.
         rows_read: records read; equals ``certified + quarantined + sum(dropped)``.
         certified, quarantined: records in the certified shards, and in the quarantine.
-        dropped: records counted by name and kept nowhere (blank rows …).
+        dropped: records counted by name and kept nowhere (blank rows …); a name without a record is left out.
         reasons, repairs, flags: records by reason slug and what became of them.
         parts: certified shards by data set (samples, not records; pages have their own data set).
         quarantine: quarantine shards; their rows add up to ``quarantined``.
