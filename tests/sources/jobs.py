@@ -24,14 +24,6 @@ def echo(request: Request) -> Iterator[Any]:
     yield {"pid": os.getpid(), "pandas": "pandas" in sys.modules, "collects": gc.isenabled()}
 
 
-def imported(request: Request) -> Iterator[Any]:
-    """Read a sheet, then say what that imported."""
-    from pipeline.sources.workbook.tasks import read
-
-    yield from read(request)
-    yield {"compute": "pyarrow.compute" in sys.modules}
-
-
 def hang(_: Request) -> Iterator[Any]:
     yield {"pid": os.getpid()}
     time.sleep(600)

@@ -17,7 +17,6 @@ import pytest
 from pipeline.sources import sandbox
 from pipeline.sources.fault import FileFault
 from pipeline.sources.sandbox import Limits, run
-from tests.sources.handmade import Tab, number, row, table, write
 
 ROOMY = Limits(30, 1000)
 
@@ -209,19 +208,8 @@ def gone_at_once(pid: int) -> bool:
 def test_starting_costs_no_heavy_import() -> None:
     code = (
         "import sys; from pipeline.sources.workbook import tasks; heavy = "
-        "('polars', 'pandera', 'transformers', 'pandas', 'pydantic', 'fastexcel', 'pyarrow.compute'); "
+        "('polars', 'pandera', 'transformers', 'pandas', 'pydantic', 'fastexcel'); "
         "print([module for module in heavy if module in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
-
-
-def test_reading_a_usual_workbook_imports_no_functions_of_arrow(tmp_path: Path) -> None:
-    """Making them takes longer than reading a small workbook."""
-    rows = table(("id", "text"), ("a", "x &amp; y")) + row(3, number("1.25"), number("0.123456789"))
-    path = write(tmp_path / "b.xlsx", Tab("data", rows))
-    request = {"sheet": "data", "width": 2, "below": 1, "fill": False, "cells": 99, "rows": 9, "bytes": 999}
-    first, last, modules = run("tests.sources.jobs:imported", {"path": str(path), **request}, ROOMY, "b.xlsx")
-    assert isinstance(first, memoryview)
-    assert last == {"last": 3}
-    assert modules == {"compute": False}

@@ -8,11 +8,11 @@ stored value, one bad cell without losing the file, and memory that does not gro
     container   which format the bytes are
     package     parts, relationships and sheets of a zipped workbook
     tokens      XML tags of a chunk as arrays
-    tight       cells of a chunk of rows without gaps, the fastest way; rows: with gaps; exact: any well-formed XML
+    rows        cells of a chunk of rows as programs usually write them; exact: of any well-formed XML
     heads       opening tags of rows and cells; content: what stands inside of cells
     shared      the table of shared texts
     styles      which number formats are dates
-    kernels     Arrow's kernels by their names; flat: texts as one run of bytes
+    flat        texts as one run of bytes
     texts       stored values → the text that a reader of the sheet sees; numerals: numbers
     pool, placed  texts taken by index; cells with their texts, and what is wrong with them
     block       rows with their cells by column

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.sources.workbook.kernels import replaced
+from pipeline.sources.workbook.flat import replaced
 from pipeline.sources.workbook.placed import Placed
 
 Int64s = npt.NDArray[np.int64]

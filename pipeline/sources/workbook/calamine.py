@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pipeline.sources.sandboxed import TaskFault
 from pipeline.sources.workbook import xlsb
 from pipeline.sources.workbook.block import Area
-from pipeline.sources.workbook.kernels import replaced
+from pipeline.sources.workbook.flat import replaced
 from pipeline.sources.workbook.numerals import shortest
 from pipeline.sources.workbook.package import Package, Sheet
 from pipeline.sources.workbook.placed import Making, Placed

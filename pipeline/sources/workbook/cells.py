@@ -12,6 +12,7 @@ import pyarrow as pa
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
 
 
 class Stored(IntEnum):

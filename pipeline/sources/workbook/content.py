@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.sources.workbook.cells import Bytes, Cells, Int64s, Stored
+from pipeline.sources.workbook.cells import Bytes, Cells, Int64s, Mask, Stored
 from pipeline.sources.workbook.heads import Heads
-from pipeline.sources.workbook.kernels import Mask
 from pipeline.sources.workbook.tokens import Unusual, number_at, slices, text_of
 
 

@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pyarrow as pa
 
-from pipeline.sources.workbook.flat import flat, owners
-from pipeline.sources.workbook.kernels import Int64s, Mask, replaced, take
+from pipeline.sources.workbook.cells import Int64s, Mask
+from pipeline.sources.workbook.flat import flat, owners, replaced
 
 _RETURN, _LINE, _X = b"\r_x"
 _ESCAPES = re.compile(r"(?:_x[0-9A-Fa-f]{4}_)+")
@@ -23,7 +23,7 @@ def decode(texts: pa.StringArray) -> tuple[pa.StringArray, Mask]:
     places = escaped(texts)
     if not len(places):
         return texts, changed
-    before = take(texts, places).to_pylist()
+    before = texts.take(pa.array(places)).to_pylist()
     after = [plain(text) for text in before]
     changed[places] = [old != new for old, new in zip(before, after, strict=True)]
     return replaced(texts, places, after), changed

@@ -1,14 +1,15 @@
-"""Texts as one run of bytes, to look for what is rare in all of them at once."""
+"""Texts as one run of bytes, to look for what is rare in all of them at once, and to replace it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipeline.sources.workbook.kernels import Int64s
-
-Bytes = npt.NDArray[np.uint8]
+from pipeline.sources.workbook.cells import Bytes, Int64s
 
 
 def flat(texts: pa.StringArray | pa.BinaryArray) -> tuple[Bytes, Int64s]:
@@ -25,3 +26,12 @@ def owners(offsets: Int64s, places: Int64s) -> Int64s:
     found = np.searchsorted(offsets, places, side="right") - 1
     once: Int64s = found[np.flatnonzero(np.diff(found, prepend=-1))]
     return once
+
+
+def replaced(texts: pa.StringArray, places: Int64s, others: Sequence[str | None] | pa.StringArray) -> Any:
+    """Texts with others (string [k]) at some places (int64 [k], ascending)."""
+    if not len(places):
+        return texts
+    at = np.zeros(len(texts), np.bool_)
+    at[places] = True
+    return pc.replace_with_mask(texts, pa.array(at), pa.array(others, pa.string()))

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.sources.workbook.cells import Bytes, Int32s, Int64s, Stored
-from pipeline.sources.workbook.kernels import Mask
+from pipeline.sources.workbook.cells import Bytes, Int32s, Int64s, Mask, Stored
 from pipeline.sources.workbook.tokens import Unusual, number_at
 
 Words = npt.NDArray[np.uint64]

@@ -7,9 +7,10 @@ from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from pipeline.sources.workbook.cells import Int64s, Mask
 from pipeline.sources.workbook.flat import flat
-from pipeline.sources.workbook.kernels import Int64s, Mask, cast, chosen, matching, take
 
 _LONG_FRACTION = r"^-?[0-9]{1,12}\.[0-9]{6,}$"
 _SHOWN_FRACTION = r"^-?(?:0|[1-9][0-9]*)\.[0-9]*[1-9]$"
@@ -22,22 +23,31 @@ def changes(values: pa.StringArray) -> tuple[Int64s, pa.StringArray, Int64s]:
     """Indices of stored numbers that are not shown as they are stored, how these are shown, and indices of what is no
     finite number."""
     places = np.flatnonzero(~plain(values))
-    some = take(values, places)
+    some = values.take(pa.array(places))
     if not len(places):
         return places, some, places
     # The shortest text of the same double, for all of them at once.
-    long = np.flatnonzero(matching(some, _LONG_FRACTION))
-    short = cast(cast(take(some, long), pa.float64()), pa.string())
-    done = matching(short, _SHOWN_FRACTION)
+    long = np.flatnonzero(_matching(some, _LONG_FRACTION))
+    short = some.take(pa.array(long)).cast(pa.float64()).cast(pa.string())
+    done = _matching(short, _SHOWN_FRACTION)
     left = np.ones(len(places), np.bool_)
     left[long[done]] = False
-    others = [number(text) for text in chosen(some, left).to_pylist()]
+    others = [number(text) for text in some.filter(pa.array(left)).to_pylist()]
     good = np.array([text is not None for text in others], np.bool_)
     rest = np.flatnonzero(left)
     index = np.concatenate([long[done], rest[good]])
-    texts = [chosen(short, done), pa.array([text for text in others if text is not None], pa.string())]
+    texts = [
+        short.filter(pa.array(done)),
+        pa.array([text for text in others if text is not None], pa.string()),
+    ]
     order = np.argsort(index)
-    return places[index[order]], take(pa.concat_arrays(texts), order), places[rest[~good]]
+    return places[index[order]], pa.concat_arrays(texts).take(pa.array(order)), places[rest[~good]]
+
+
+def _matching(texts: pa.StringArray, pattern: str) -> Mask:
+    """Which texts (without a null) a regular expression is found in."""
+    found: Mask = pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False)
+    return found
 
 
 def plain(values: pa.StringArray) -> Mask:

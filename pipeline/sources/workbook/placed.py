@@ -9,10 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.sources.workbook.kernels import Int64s, Mask, take
+from pipeline.sources.workbook.cells import Int32s, Int64s, Mask
 from pipeline.sources.workbook.pool import LONGEST_CELL, Pool, pool
-
-Int32s = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ class Placed:
         texts, starts = self._together(used)
         if len(used) > 1:
             index = np.where(index >= 0, index + starts[pool_of], -1)
-        return take(texts, index, index < 0)
+        return texts.take(pa.array(index, mask=index < 0))
 
     def _together(self, used: tuple[int, ...]) -> tuple[pa.StringArray, Int64s]:
         """The texts of some pools, and where those of each pool begin."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from pipeline.sources.workbook.cells import Mask
 from pipeline.sources.workbook.flat import flat
-from pipeline.sources.workbook.kernels import Mask, take
 
 LONGEST_CELL = 32_767
 """Characters (UTF-16 code units) that one cell can hold: the application's own limit."""
@@ -40,7 +40,7 @@ def pool(texts: pa.StringArray, escaped: Mask | None = None) -> Pool:
     full = np.zeros(len(texts), np.bool_)
     long = np.flatnonzero(lengths >= LONGEST_CELL)
     if len(long):
-        some = take(texts, long).to_pylist()
+        some = texts.take(pa.array(long)).to_pylist()
         full[long] = [len(text.encode("utf-16-le")) // 2 == LONGEST_CELL for text in some]
     return Pool(texts, lengths == 0, np.zeros(len(texts), np.bool_) if escaped is None else escaped, full)
 

@@ -1,5 +1,4 @@
-"""Cells of a chunk of rows by arrays of its tags: for XML with white space between elements, or else as spreadsheet
-programs write it.
+"""Cells of a chunk of rows by arrays of its tags, for XML as spreadsheet programs write it.
 
 The exact parser (``exact.py``) defines what is right; this one must give the same or refuse (``Unusual``).
 """

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipeline.sources.workbook.cells import Cells, Int64s, Stored
+from pipeline.sources.workbook.cells import Cells, Int64s, Mask, Stored
 from pipeline.sources.workbook.escapes import decode, escaped, plain
-from pipeline.sources.workbook.flat import flat
-from pipeline.sources.workbook.kernels import Mask, among, cast, chosen, replaced, take
+from pipeline.sources.workbook.flat import flat, replaced
 from pipeline.sources.workbook.numerals import changes
 from pipeline.sources.workbook.placed import Making, Placed
 from pipeline.sources.workbook.pool import pool
@@ -80,19 +80,20 @@ class Texts:
                 some = escaped(cells.values)
                 self._unescaped(cells.values, some[cells.stored[valued[some]] == kind], valued, same, made)
             case Stored.FORMULA_TEXT:
-                texts, changed = decode(take(cells.values, here))
-                wrong = among(texts, pa.array(ERRORS))  # some programs store the errors of formulas as text
-                made.mark(at[wrong], "cell_error", chosen(texts, wrong).to_pylist())
+                texts, changed = decode(cells.values.take(pa.array(here)))
+                # Some programs store the errors of formulas as text.
+                wrong = pc.is_in(texts, value_set=pa.array(ERRORS)).to_numpy(zero_copy_only=False)
+                made.mark(at[wrong], "cell_error", texts.filter(pa.array(wrong)).to_pylist())
                 made.write(at, texts, changed)
                 same[here] = False
             case Stored.NUMBER:
-                values = cells.values if len(here) == len(valued) else take(cells.values, here)
+                values = cells.values if len(here) == len(valued) else cells.values.take(pa.array(here))
                 same[here] = ~self._of_numbers(values, cells.styles[at], at, made)
             case Stored.BOOLEAN:
                 made.place(at, pool(pa.array(_BOOLEANS)), _truths(cells.values, here))
                 same[here] = False
             case Stored.ERROR:
-                made.mark(at, "cell_error", take(cells.values, here).to_pylist())
+                made.mark(at, "cell_error", cells.values.take(pa.array(here)).to_pylist())
             case Stored.INVALID:
                 made.mark(at, "cell_error", "a value of an unknown type")
             case _:
@@ -102,7 +103,7 @@ class Texts:
         self, values: pa.StringArray, some: Int64s, valued: Int64s, same: Mask, made: Making
     ) -> None:
         """Place the texts among ``some`` that have escapes."""
-        before = take(values, some).to_pylist()
+        before = values.take(pa.array(some)).to_pylist()
         after = [plain(text) for text in before]
         changed = np.array([old != new for old, new in zip(before, after, strict=True)], np.bool_)
         texts = pa.array([text for text, new in zip(after, changed, strict=True) if new], pa.string())
@@ -122,17 +123,17 @@ class Texts:
         changed = np.zeros(len(at), np.bool_)
         padded = np.flatnonzero(shows > PADDED)
         if len(padded):
-            whole = take(replaced(values, places, texts), padded).to_pylist()
+            whole = replaced(values, places, texts).take(pa.array(padded)).to_pylist()
             digits = (shows[padded] - PADDED).tolist()
             made.write(at[padded], pa.array(map(_padded, whole, digits), pa.string()))
             changed[padded] = True
         dated = np.flatnonzero((shows != Shown.NUMBER) & (shows < PADDED))
         if len(dated):
-            some = take(replaced(values, places, texts), dated)
+            some = replaced(values, places, texts).take(pa.array(dated))
             made.write(at[dated], pa.array(dates(some, shows[dated], date1904=self._date1904), pa.string()))
             changed[dated] = True
         rest = ~changed[places]
-        made.write(at[places[rest]], chosen(texts, rest))
+        made.write(at[places[rest]], texts.filter(pa.array(rest)))
         changed[places] = True
         return changed
 
@@ -148,7 +149,7 @@ def _truths(values: pa.StringArray, here: Int64s) -> Int64s:
     data, offsets = flat(values)
     truths: Int64s = (data[offsets[here]] != ord("0")).astype(np.int64)
     long = np.flatnonzero(offsets[here + 1] - offsets[here] > 1)
-    truths[long] = [text != "false" for text in take(values, here[long]).to_pylist()]
+    truths[long] = [text != "false" for text in values.take(pa.array(here[long])).to_pylist()]
     return truths
 
 
@@ -159,7 +160,7 @@ def dates(numbers: pa.StringArray, shows: npt.NDArray[np.uint8], *, date1904: bo
     ``42:00:00``. A number outside of the calendar stays a number. The 1900 system counts a 29th of February 1900
     that never was: day 60 stays ``1900-02-29``, as the sheet shows it.
     """
-    serial = cast(numbers, pa.float64()).to_numpy()
+    serial = numbers.cast(pa.float64()).to_numpy()
     total = np.round(serial * DAY_MS)
     last = LAST_DAY - 1462 if date1904 else LAST_DAY
     legal = (serial >= 0) & (total < last * DAY_MS)

@@ -6,13 +6,11 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipeline.sources.workbook.flat import flat, owners
-from pipeline.sources.workbook.kernels import Int64s, Mask, cast, replaced, substituted, take
-
-Bytes = npt.NDArray[np.uint8]
+from pipeline.sources.workbook.cells import Bytes, Int64s, Mask
+from pipeline.sources.workbook.flat import flat, owners, replaced
 
 _LT, _GT, _SLASH, _ZERO, _AMPERSAND = b"<>/0&"
 _ENTITIES = {"lt": "<", "gt": ">", "quot": '"', "apos": "'", "amp": "&"}
@@ -94,7 +92,7 @@ def slices(data: bytes, starts: Int64s, ends: Int64s) -> pa.BinaryArray:
     both = pa.BinaryArray.from_buffers(
         pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), pa.py_buffer(data)]
     )
-    return take(both, np.arange(0, len(edges), 2))
+    return both.take(pa.array(np.arange(0, len(edges), 2)))
 
 
 def text_of(data: bytes, raw: pa.BinaryArray) -> pa.StringArray:
@@ -103,16 +101,16 @@ def text_of(data: bytes, raw: pa.BinaryArray) -> pa.StringArray:
     Raises ``Unusual`` for bytes that are not UTF-8 and for references that XML does not know.
     """
     try:
-        text = cast(raw, pa.string())
+        text = raw.cast(pa.string())
     except pa.ArrowInvalid:
         raise Unusual("not UTF-8") from None
     # Asked of the chunk, not of each text: it is far quicker, and mostly the answer is no.
     if b"\r" in data:
-        text = substituted(substituted(text, "\r\n", "\n"), "\r", "\n")
+        text = pc.replace_substring(pc.replace_substring(text, "\r\n", "\n"), "\r", "\n")
     if b"&" in data:
         run, offsets = flat(text)
         places = owners(offsets, np.flatnonzero(run == _AMPERSAND))
-        text = replaced(text, places, references_resolved(take(text, places).to_pylist()))
+        text = replaced(text, places, references_resolved(text.take(pa.array(places)).to_pylist()))
     return text
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 
 import numpy as np
+import pyarrow as pa
 
 from pipeline.sources.sandboxed import TaskFault
-from pipeline.sources.workbook import exact, rows, styles, tight
+from pipeline.sources.workbook import exact, rows, styles
 from pipeline.sources.workbook.block import Area
 from pipeline.sources.workbook.cells import Cells, Stored
-from pipeline.sources.workbook.kernels import chosen
 from pipeline.sources.workbook.package import CHUNK, Package, Sheet, contents
 from pipeline.sources.workbook.placed import Placed
 from pipeline.sources.workbook.shared import FIRST_CHUNK, LONGEST, SharedTexts, utf8
@@ -75,13 +74,13 @@ def _cells(package: Package, part: str) -> Iterator[Cells]:
     """Cells of a sheet part: the fast way chunk by chunk, the exact way for chunks, or from where it must."""
     last = 0
     try:
-        for chunk, size in _chunks(package, part):
-            cells = _quickly(chunk, size)
-            if cells is None:
-                alone = chunk[:size]
-                if any(mark in alone for mark in _DOUBTFUL):
-                    raise Unusual("a comment")
-                cells = exact.read(alone, last)
+        for chunk in _chunks(package, part):
+            try:
+                cells = rows.read(chunk + PAD)
+            except Unusual:
+                if any(mark in chunk for mark in _DOUBTFUL):
+                    raise
+                cells = exact.read(chunk, last)
             if len(cells.rows):
                 if cells.rows[0] <= last:
                     raise TaskFault(
@@ -97,15 +96,6 @@ def _cells(package: Package, part: str) -> Iterator[Cells]:
                 yield cells
 
 
-def _quickly(chunk: bytes, size: int) -> Cells | None:
-    """Cells of a chunk by the quickest way that can read it; none where only the exact parser can."""
-    with suppress(Unusual):
-        return tight.read(chunk, size)
-    with suppress(Unusual):
-        return rows.read(chunk[:size] + PAD)
-    return None
-
-
 def _after(cells: Cells, last: int) -> Cells:
     """Cells of the rows after row ``last``."""
     first = int(np.searchsorted(cells.rows, last, side="right"))
@@ -119,13 +109,12 @@ def _after(cells: Cells, last: int) -> Cells:
         cells.stored[keep],
         cells.styles[keep],
         cells.shared[keep[cells.stored == Stored.SHARED]],
-        chosen(cells.values, keep[cells.valued()]),
+        cells.values.filter(pa.array(keep[cells.valued()])),
     )
 
 
-def _chunks(package: Package, part: str) -> Iterator[tuple[bytes, int]]:
-    """Bytes of whole ``<row>`` elements: a chunk, and how many of its bytes they are. What follows these is of no
-    meaning; it is at least ``PAD``.
+def _chunks(package: Package, part: str) -> Iterator[bytes]:
+    """Bytes of whole ``<row>`` elements, and nothing else.
 
     Raises ``Unusual`` where row borders cannot be told by their bytes: prefixes, comments, CDATA, other encodings.
     """
@@ -133,13 +122,13 @@ def _chunks(package: Package, part: str) -> Iterator[tuple[bytes, int]]:
     rest, opened, seen = b"", False, 0
     while more := _some(pieces, wanted):
         wanted = CHUNK
-        data = b"".join((rest, *more, PAD))
+        data = b"".join((rest, *more))
         if not opened:
             head = _OPEN.search(data)
             if head is None:
                 if len(data) > LONGEST:
                     raise Unusual("no rows")
-                rest = data[: -len(PAD)]
+                rest = data
                 continue
             if head[1] or not utf8(data) or b"<!" in data[: head.end()]:
                 raise Unusual("an unusual beginning")
@@ -151,10 +140,10 @@ def _chunks(package: Package, part: str) -> Iterator[tuple[bytes, int]]:
         end = data.find(b"</sheetData", seen if last < 0 else last)
         cut = end if end >= 0 else last + len(b"</row>")
         if last >= 0 or end >= 0:
-            yield data, cut
-            rest, seen = data[cut : -len(PAD)], 0
+            yield data[:cut]
+            rest, seen = data[cut:], 0
         else:
-            rest, seen = data[: -len(PAD)], max(len(data) - len(PAD) - 20, 0)
+            rest, seen = data, max(len(data) - 20, 0)
             if len(rest) > LONGEST:
                 raise TaskFault("file_limit", "a row of more than 64 MB", "64 MB")
         if end >= 0:

@@ -1,9 +1,8 @@
-"""The fast readers against the exact one: the same cells, or a refusal, whatever the XML."""
+"""The fast reader against the exact one: the same cells, or a refusal, whatever the XML."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.sources.sandboxed import TaskFault
-from pipeline.sources.workbook import exact, rows, tight, xlsx
+from pipeline.sources.workbook import exact, rows, xlsx
 from pipeline.sources.workbook.cells import Cells
 from pipeline.sources.workbook.package import Package
 from pipeline.sources.workbook.tokens import PAD, Unusual
 from tests.sources.handmade import Tab, letters, write
 
-Way = Callable[[bytes], Cells]
 TEXTS = st.text(st.sampled_from("ab <>&\"'é\n\r_x0D;#10"), max_size=12)
 
 
@@ -80,21 +78,10 @@ def facts(made: Cells) -> list[object]:
     ]  # fmt: skip
 
 
-def tightly(chunk: bytes) -> Cells:
-    """Read a chunk that others follow."""
-    return tight.read(
-        chunk[: -len(PAD)] + b'<row r="9"><c r="A9"><v>7</v></c><c r=' + PAD, len(chunk) - len(PAD)
-    )
-
-
-WAYS: dict[str, Way] = {"tight": tightly, "tags": rows.read}
-ways = pytest.mark.parametrize("way", list(WAYS.values()), ids=list(WAYS))
-
-
-def both(way: Way, chunk: bytes) -> tuple[list[object] | None, list[object] | None]:
+def both(chunk: bytes) -> tuple[list[object] | None, list[object] | None]:
     """What each reader says of a chunk; None where it refuses."""
     try:
-        fast = facts(way(chunk + PAD))
+        fast = facts(rows.read(chunk + PAD))
     except Unusual:
         fast = None
     try:
@@ -104,18 +91,16 @@ def both(way: Way, chunk: bytes) -> tuple[list[object] | None, list[object] | No
     return fast, slow
 
 
-@ways
 @settings(max_examples=400, deadline=None)
 @given(chunk=chunks())
 @example(chunk=b'<row r="1"><c r="A1" t="str"><v>a > b</v></c></row>')
 @example(chunk=b"")
-def test_both_readers_give_the_same_cells(way: Way, chunk: bytes) -> None:
-    fast, slow = both(way, chunk)
+def test_both_readers_give_the_same_cells(chunk: bytes) -> None:
+    fast, slow = both(chunk)
     assert slow is not None
     assert fast is None or fast == slow
 
 
-@ways
 @pytest.mark.parametrize(
     "cell",
     [
@@ -131,13 +116,12 @@ def test_both_readers_give_the_same_cells(way: Way, chunk: bytes) -> None:
         '<c r="A1"><v/></c><c r="B1"><v></v></c><c r="C1"><f>1</f><v /></c><c r="D1"><f>A1/</f><v></v></c>',
     ],
 )
-def test_what_programs_usually_write_is_read_the_fast_way(way: Way, cell: str) -> None:
-    fast, slow = both(way, f'<row r="1" spans="1:2" ht="15">{cell}</row><row r="2"/>'.encode())
+def test_what_programs_usually_write_is_read_the_fast_way(cell: str) -> None:
+    fast, slow = both(f'<row r="1" spans="1:2" ht="15">{cell}</row><row r="2"/>'.encode())
     assert fast is not None
     assert fast == slow
 
 
-@ways
 @pytest.mark.parametrize(
     "chunk",
     [
@@ -155,16 +139,16 @@ def test_what_programs_usually_write_is_read_the_fast_way(way: Way, cell: str) -
         '<row r="1"><c r="A1" t="zz"><v>1</v></c></row>',
     ],
 )
-def test_what_it_cannot_judge_the_fast_reader_refuses(way: Way, chunk: str) -> None:
+def test_what_it_cannot_judge_the_fast_reader_refuses(chunk: str) -> None:
     with pytest.raises(Unusual):
-        way(chunk.encode() + PAD)
+        rows.read(chunk.encode() + PAD)
 
 
 def test_cells_of_very_many_kinds_are_read_too(tmp_path: Path) -> None:
-    """By the exact parser: the others know each kind by its bytes."""
+    """By the exact parser: the fast one knows each kind by its bytes."""
     cells = [f'<c r="{letters(i)}1" s="{i}" t="str"><v>x</v></c>' for i in range(1200)]
     rows_ = f'<row r="1">{"".join(cells)}</row>'
-    fast, slow = both(tightly, rows_.encode())
+    fast, slow = both(rows_.encode())
     assert fast is None
     assert slow is not None
     package = Package(write(tmp_path / "b.xlsx", Tab("data", rows_)))
@@ -180,9 +164,8 @@ VALID = (
 LETTERS = b"<>/\"'=&; \n" + b"rcvfstnbeiABZ0129#!?[]-_\xc3\xff\x00"
 
 
-@ways
 @pytest.mark.parametrize("count", [2_000, pytest.param(60_000, marks=pytest.mark.slow)])
-def test_mutated_rows_are_never_read_in_two_ways(way: Way, count: int) -> None:
+def test_mutated_rows_are_never_read_in_two_ways(count: int) -> None:
     """Where both readers accept a mutant, they give the same; neither ever fails otherwise.
 
     What is accepted the fast way alone is not well formed in a way that it does not look at: then nothing may be lost.
@@ -204,7 +187,7 @@ def test_mutated_rows_are_never_read_in_two_ways(way: Way, count: int) -> None:
                     data[at:at] = data[at : at + chance.randint(1, 40)]
         if b"<!" in data or b"<?" in data:
             continue  # such a chunk is not given to the fast reader's verdict alone
-        fast, slow = both(way, bytes(data))
+        fast, slow = both(bytes(data))
         if fast is not None and slow is not None:
             agreed += 1
             assert fast == slow, bytes(data)
