@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,27 +21,11 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
-    """Records that were parsed straight into the types of the fields that read them.
-
-    Attributes:
-        values: the columns by header or key, each typed or String.
-        read: gives the same records with their cells or their raw JSON, which are parsed anew when first asked for.
-    """
-
-    values: pl.DataFrame
-    read: Callable[[], Batch]
-
-    def take(self, keep: Mask) -> Typed:
-        """The records where ``keep`` is true."""
-        import polars as pl
-
-        return Typed(self.values.filter(pl.Series(keep)), lambda: self.read().take(keep))
-
-
-@dataclass(frozen=True, slots=True)
 class Batch:
     """Consecutive records of one source.
+
+    A reader hands the records over in exactly one of three forms: ``cells``, ``raw`` or ``columns``. The cast makes
+    ``frame`` of it and leaves the form as it is, so that a record can be set aside as it was read.
 
     Attributes:
         source: path relative to the raw folder, with forward slashes.
@@ -50,13 +34,15 @@ class Batch:
         rows: int64 [n], physical line of a text file, sheet row of a workbook (1 is the first), element number
             of a JSON array or row of a Parquet file (1 is the first).
         frame: the typed columns, one a field, after the cast; before it, empty.
-        cells: the cells as read (String columns by header), from spreadsheets and delimited text.
-        raw: binary [n], the JSON value or the undecodable line as it stands in the file, else None.
+        cells: the cells (String columns by header, null for a blank cell), from spreadsheets and delimited text; a
+            list column by header where each record is a group of rows.
+        raw: binary [n], the JSON value as it stands in the file. Beside ``cells``, the bytes of each record that could
+            not be read, null for the others.
         unread: bool [n], records that could not be read and have their finding: no later stage makes another on
             them. None when there are none.
         decimal: decimal mark of the cells: ``.``, ``,`` or ``.,`` for either.
         sound: whether its bytes prove that no text of it holds NUL, U+FFFD or anything encoded twice.
-        typed: instead of ``cells`` or ``raw``, where the records were plainly right.
+        columns: columns in the file's own types by the names that the schema gives them, from Parquet and Arrow.
     """
 
     source: str
@@ -69,7 +55,7 @@ class Batch:
     unread: Mask | None = None
     decimal: str = "."
     sound: bool = False
-    typed: Typed | None = None
+    columns: pl.DataFrame | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -90,14 +76,8 @@ class Batch:
             cells=None if self.cells is None else self.cells.filter(mask),
             raw=None if self.raw is None else self.raw.filter(pa.array(keep)),
             unread=None if self.unread is None else self.unread[keep],
-            typed=None if self.typed is None else self.typed.take(keep),
+            columns=None if self.columns is None else self.columns.filter(mask),
         )
-
-    def as_read(self) -> Batch:
-        """The same records with ``cells`` or ``raw``."""
-        if self.typed is None:
-            return self
-        return replace(self.typed.read(), ids=self.ids, rows=self.rows, frame=self.frame, sound=self.sound)
 
     def with_frame(self, frame: pl.DataFrame) -> Batch:
         """The same records with other typed columns."""

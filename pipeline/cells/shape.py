@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import reduce
 from operator import attrgetter
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from pipeline.cells.fetch import Fetch, fetch, member
 from pipeline.cells.reads import Reading, element_of
 from pipeline.cells.turns import turn_struct
 from pipeline.fields import FieldType, Kind
 
+Fetch = Callable[[list[Any]], list[Any]]
+"""Takes one member, or a member of a member, out of each struct."""
 NO_RAW = Raw(b"")
 """Default of a raw member that is not there."""
 MOST_DECODERS = 64
@@ -171,7 +171,7 @@ def _place(root: Node, reading: Reading) -> None:
     inside = False
     for step in reading.steps:
         if step.key not in node.members:
-            node.members[step.key] = Node(member(len(node.members)), step.lists)
+            node.members[step.key] = Node(f"k{len(node.members)}", step.lists)
         node = node.members[step.key]
         # Below a list, an element without the value is a fault of that element.
         node.required |= reading.field.required or inside
@@ -203,8 +203,10 @@ def _fetcher(root: Node, reading: Reading) -> Fetch:
         node = node.members[step.key]
         nodes.append(node)
     if all(n.required for n in nodes[:-1]) and not any(n.lists for n in nodes):
-        fetches = [fetch(n.attribute) for n in nodes]
-        return lambda rows: reduce(lambda values, take: take(values), fetches, rows)
+        if not nodes:
+            return lambda rows: rows
+        get = attrgetter(".".join(n.attribute for n in nodes))
+        return lambda rows: list(map(get, rows))
     follow = _way([(attrgetter(n.attribute), n.lists) for n in nodes])
     return lambda rows: list(map(follow, rows))
 

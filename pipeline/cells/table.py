@@ -59,10 +59,7 @@ class Report:
 
 
 def plain(cells: pl.DataFrame, readings: Sequence[Reading], decimal: str) -> list[pl.Series | None]:
-    """The values of the columns that hold nothing but good values, in one pass; None for any other reading.
-
-    A column is String, or already of the type of its one reading.
-    """
+    """The values of the String columns that hold nothing but good values, in one pass; None for any other reading."""
     import polars as pl
 
     schema = cells.schema
@@ -70,11 +67,12 @@ def plain(cells: pl.DataFrame, readings: Sequence[Reading], decimal: str) -> lis
     wanted: list[pl.Expr] = []
     for i, reading in enumerate(readings):
         name = reading.steps[0].key if len(reading.steps) == 1 else ""
-        dtype = schema.get(name)
-        if dtype == pl.String and reading.type.kind is not Kind.TEXT:
-            wanted += _expression(reading.type.kind, pl.col(name), decimal, str(i))
-        elif dtype is not None and not dtype.is_nested():
+        if schema.get(name) != pl.String:
+            continue
+        if reading.type.kind is Kind.TEXT:
             values[i] = cells.get_column(name)
+        else:
+            wanted += _expression(reading.type.kind, pl.col(name), decimal, str(i))
     for series in cells.select(wanted).get_columns() if wanted else ():
         values[int(series.name)] = series
     return [

@@ -51,7 +51,7 @@ class QuarantineWriter:
         """Set records aside.
 
         Args:
-            batch: the bad records as they were read: their ``cells`` or ``raw``, else the columns of their ``frame``.
+            batch: the bad records as they were read: their ``cells``, ``raw`` or ``columns``.
             findings: all findings on these records; other records' are passed over.
 
         Raises:
@@ -62,7 +62,7 @@ class QuarantineWriter:
         reasons = _reasons(batch.ids.tolist(), findings.items)
         if missing := sum(not hits for hits in reasons):
             raise ValueError(f"{missing} records set aside without a reason")
-        batch, count = batch.as_read(), len(batch)
+        count = len(batch)
         columns = {
             "source": [storable(batch.source)] * count,
             "sheet": [None if batch.sheet is None else storable(batch.sheet)] * count,
@@ -125,7 +125,7 @@ def _clip(text: str) -> str:
 
 def _cells(batch: Batch) -> Iterator[str | None]:
     """Each record's cells as one JSON object, or None where its bytes are kept instead."""
-    frame = batch.cells if batch.cells is not None else None if batch.raw is not None else batch.frame
+    frame = batch.columns if batch.cells is None else batch.cells
     if frame is None:
         yield from [None] * len(batch)
         return

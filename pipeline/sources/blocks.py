@@ -23,7 +23,7 @@ class Block:
         data: their bytes, UTF-8.
         line: physical line of the first one.
         offset: place of ``data`` in the range (in UTF-8 bytes).
-        ends, breaks, lines, broken, plain, hollow: see ``quotes.Borders``.
+        ends, breaks, lines, broken: see ``quotes.Borders``.
         oversized: length of the one record of this block, which is over the size limit; ``data`` is its head.
     """
 
@@ -34,8 +34,6 @@ class Block:
     breaks: Int64s
     lines: Int64s
     broken: tuple[Broken, ...] = ()
-    plain: bool = False
-    hollow: bool = False
     oversized: int = 0
 
 
@@ -89,10 +87,7 @@ def blocks(
         cut = int(borders.ends[-1]) if len(borders.ends) else 0
         if cut:
             whole = data[:cut]  # no copy where it is all of it
-            block = Block(
-                whole, line, offset, borders.ends, borders.breaks, borders.lines, borders.broken, borders.plain,
-                borders.hollow,
-            )  # fmt: skip
+            block = Block(whole, line, offset, borders.ends, borders.breaks, borders.lines, borders.broken)
             yield from _within(block, limit) if cut > limit else (block,)
             line += len(borders.breaks)
             offset += cut
@@ -137,7 +132,7 @@ def _part(block: Block, first: int, past: int) -> Block:
     broken = tuple(replace(b, index=b.index - first) for b in block.broken if first <= b.index < past)
     return Block(
         block.data[start:end], block.line + before, block.offset + start, block.ends[first:past] - start,
-        block.breaks[before:behind] - start, block.lines[first:past] - before, broken, block.plain, block.hollow,
+        block.breaks[before:behind] - start, block.lines[first:past] - before, broken,
     )  # fmt: skip
 
 

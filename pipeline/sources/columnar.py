@@ -72,19 +72,22 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
     """Read a range of rows: see ``pipeline.sources.read``."""
 
     def batches(_: Counter[str]) -> Iterator[tuple[Batch, Findings]]:
+        import polars as pl
+
         count = 0
         names = aligned(partition.header, expected(fields))
         numeric = {field.path: field.type.kind for field in fields if field.type.kind in _NUMERIC}
         with _faults(partition.source, partition.format):
             for table in _tables(partition, path):
                 for part in _cut(table):
-                    frame = _frame(part, partition.source, names, [numeric.get(name) for name in names])
-                    ids = np.arange(count, count + len(frame), dtype=np.int64)
+                    columns = _frame(part, partition.source, names, [numeric.get(name) for name in names])
+                    ids = np.arange(count, count + len(columns), dtype=np.int64)
+                    rows = ids + partition.first_row
                     yield (
-                        Batch(partition.source, None, ids, ids + partition.first_row, frame),
+                        Batch(partition.source, None, ids, rows, pl.DataFrame(), columns=columns),
                         Findings(),
                     )
-                    count += len(frame)
+                    count += len(columns)
 
     return Reading(batches)
 

@@ -1,8 +1,8 @@
 """Delimited text: one record a row, with every broken row set aside by itself.
 
-Quotes are audited first (``quotes.py``): rows whose quotes are broken never reach a parser, so that none of them
-swallows the rows below. Blocks of plainly good rows then go through polars' parser (``plain.py``), others through
-pyarrow's, whose invalid rows are those with another number of fields than the header.
+Quotes are audited first (``quotes.py``): rows whose quotes are broken never reach the parser, so that none of them
+swallows the rows below. Pyarrow parses the others; its invalid rows are those with another number of fields than the
+header.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.batch import Batch, Findings, Int64s, Mask
-from pipeline.cells.straight import straight
+from pipeline.cells.text import is_sound
 from pipeline.cells.utf8 import is_utf8
 from pipeline.reasons import Reason
 from pipeline.sources.blocks import Block, blocks
@@ -24,7 +24,6 @@ from pipeline.sources.fault import fault
 from pipeline.sources.packing import packed
 from pipeline.sources.partition import Inspection, Partition, Reading
 from pipeline.sources.pieces import pieces
-from pipeline.sources.plain import Plain
 from pipeline.sources.quotes import CR, LF, Borders, scan
 
 if TYPE_CHECKING:
@@ -50,34 +49,23 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
     """Batches of cells: String columns by header, null for a blank cell, null throughout for an unread row."""
     limit = schema.read.limits.record_mb * 2**20
     delimiter = ord(partition.delimiter)
-    # Rows that become groups are put together as texts.
-    types = {} if schema.read.group_by else straight(fields, partition.header, partition.decimal)
-    plain = Plain(partition, types)
 
     def borders(data: bytes, final: bool) -> Borders:
         return scan(data, delimiter, final=final, limit=limit)
 
     def batches(dropped: Counter[str]) -> Iterator[tuple[Batch, Findings]]:
         found = blocks(pieces(path, partition), borders, line=partition.first_row, limit=limit)
-        return packed(_piece(block, partition, plain, schema, limit, dropped) for block in found)
+        return packed(_piece(block, partition, schema, limit, dropped) for block in found)
 
     return Reading(batches)
 
 
 def _piece(
-    block: Block, partition: Partition, plain: Plain, schema: Schema, limit: int, dropped: Counter[str]
-) -> tuple[Batch, Findings, int]:
-    """One block of records as a batch with ids from 0."""
-    batch = plain(block)
-    if batch is None:
-        return *_carefully(block, partition, schema, limit, dropped), len(block.data)
-    return batch, Findings(), len(block.data)
-
-
-def _carefully(
     block: Block, partition: Partition, schema: Schema, limit: int, dropped: Counter[str]
-) -> tuple[Batch, Findings]:
-    """A block with blank, ragged or broken rows."""
+) -> tuple[Batch, Findings, int]:
+    """One block of records as a batch with ids from 0, what was found on them, and their size in bytes."""
+    import polars as pl
+
     starts = np.concatenate([[0], block.ends[:-1]])
     bad: Bad = {item.index: (item.reason, item.found, "") for item in block.broken}
     if block.oversized:
@@ -98,18 +86,17 @@ def _carefully(
     cells, places = _without_blanks(cells, places)
     kept = np.union1d(places, np.fromiter(bad, np.int64, len(bad))) if bad else places
     dropped["blank"] += len(starts) - len(kept)
+    rows = block.line + block.lines[kept]
+    batch = Batch(
+        partition.source, None, np.arange(len(rows), dtype=np.int64), rows, pl.DataFrame(), cells,
+        decimal=partition.decimal, sound=is_sound(block.data),
+    )  # fmt: skip
     if not bad:
-        return _batch(partition, cells, block.line + block.lines[kept]), Findings()
+        return batch, Findings(), len(block.data)
     unread = ~np.isin(kept, places, assume_unique=True)
-    batch = _batch(partition, _spread(cells, unread), block.line + block.lines[kept])
-    return replace(batch, raw=_raw(block, starts, kept, unread), unread=unread), _findings(bad, kept, schema)
-
-
-def _batch(partition: Partition, cells: pl.DataFrame, rows: Int64s) -> Batch:
-    import polars as pl
-
-    ids = np.arange(len(rows), dtype=np.int64)
-    return Batch(partition.source, None, ids, rows, pl.DataFrame(), cells, decimal=partition.decimal)
+    raw = _raw(block, starts, kept, unread)
+    batch = replace(batch, cells=_with_unread(cells, unread), raw=raw, unread=unread)
+    return batch, _findings(bad, kept, schema), len(block.data)
 
 
 def _parse(data: bytes, partition: Partition) -> tuple[pl.DataFrame, list[tuple[int, int]]]:
@@ -169,7 +156,7 @@ def _without_blanks(cells: pl.DataFrame, places: Int64s) -> tuple[pl.DataFrame, 
     return cells.filter(pl.Series(~blank)), places[~blank]
 
 
-def _spread(cells: pl.DataFrame, unread: Mask) -> pl.DataFrame:
+def _with_unread(cells: pl.DataFrame, unread: Mask) -> pl.DataFrame:
     """The cells with a row of nulls for each unread record."""
     import polars as pl
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.batch import Batch, Findings, Typed, merge
+from pipeline.batch import Batch, Findings, merge
 from pipeline.sources.partition import BATCH_BYTES, BATCH_ROWS
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def _shifted(findings: Findings, first: int) -> Findings:
 
 
 def joined(batches: list[Batch]) -> Batch:
-    """Batches of one partition as one: parsed into types only where all of them are."""
+    """Batches of one partition as one; all of them hold ``cells``, or all of them hold ``raw``."""
     import polars as pl
 
     if len(batches) == 1:
@@ -50,11 +49,6 @@ def joined(batches: list[Batch]) -> Batch:
     ids = np.concatenate([b.ids for b in batches])
     rows = np.concatenate([b.rows for b in batches])
     sound = all(b.sound for b in batches)
-    typed = [b.typed.values for b in batches if b.typed is not None]
-    if len(typed) == len(batches):
-        again = cache(lambda: joined([b.as_read() for b in batches]))
-        return replace(batches[0], ids=ids, rows=rows, sound=sound, typed=Typed(pl.concat(typed), again))
-    batches = [b.as_read() for b in batches]
     cells = [b.cells for b in batches if b.cells is not None]
     return replace(
         batches[0],

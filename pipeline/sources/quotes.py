@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.batch import Int64s, Mask
-from pipeline.cells.signs import signs
 from pipeline.reasons import Reason
 
 LF, CR, QUOTE = 10, 13, 34
@@ -42,23 +41,18 @@ class Borders:
         breaks: int64, offset behind each physical line break up to the last record's end.
         lines: int64 [records], physical line breaks before each record's start.
         broken: the records with broken quotes.
-        plain: whether every quote stands where the grammar wants it, and no CR alone ends a line, so that any parser
-            reads the same.
-        hollow: whether a blank cell stands in quotes anywhere.
     """
 
     ends: Int64s
     breaks: Int64s
     lines: Int64s
     broken: tuple[Broken, ...] = ()
-    plain: bool = True
-    hollow: bool = False
 
 
 def breaks_of(block: bytes, final: bool) -> Int64s:
     """Offset behind each line break (LF, CRLF, CR). A CR at the end of a block that goes on is left open."""
     array = np.frombuffer(block, np.uint8)
-    found = np.flatnonzero(signs(array, LF))
+    found = np.flatnonzero(array == LF)
     if b"\r" not in block or not _lone_returns(array, found):
         return found + 1
     return np.flatnonzero(_line_ends(array, final)) + 1
@@ -69,12 +63,12 @@ def _lone_returns(array: npt.NDArray[np.uint8], feeds: Int64s) -> bool:
     before = array[feeds - 1] == CR
     if len(feeds) and not feeds[0]:
         before[0] = False
-    return bool(np.count_nonzero(signs(array, CR, 2)) != np.count_nonzero(before))
+    return bool(np.count_nonzero(array == CR) != np.count_nonzero(before))
 
 
 def _line_ends(array: npt.NDArray[np.uint8], final: bool) -> Mask:
     """Where a line break ends (bool [bytes])."""
-    feeds = signs(array, LF)
+    feeds: Mask = array == LF
     lone = array == CR
     lone[:-1] &= ~feeds[1:]
     lone[-1] &= final
@@ -89,18 +83,16 @@ def scan(block: bytes, delimiter: int, *, final: bool, limit: int) -> Borders:
     over more than ``limit`` bytes is taken as never closed.
     """
     array = np.frombuffer(block, np.uint8)
-    marks, quoted = signs(array, LF), signs(array, QUOTE, 1)
-    # One search for both signs; whether a line break is within quotes is the parity of the quotes before it.
-    marks |= quoted
-    quotes, feeds, inside = _told_apart(marks, quoted)
-    returns = b"\r" in block and _lone_returns(array, feeds)
-    if returns:
-        quotes, feeds, inside = _told_apart(_line_ends(array, final) | quoted, quoted)
+    quoted = array == QUOTE
+    # One search for both; whether a line break is within quotes is the parity of the quotes before it.
+    quotes, feeds, inside = _split_marks((array == LF) | quoted, quoted)
+    if b"\r" in block and _lone_returns(array, feeds):
+        quotes, feeds, inside = _split_marks(_line_ends(array, final) | quoted, quoted)
     breaks = feeds + 1
     if final and len(block) and (not len(breaks) or breaks[-1] < len(block)):
         breaks, inside = np.append(breaks, len(block)), np.append(inside, bool(len(quotes) & 1))
     if not len(quotes):
-        return Borders(breaks, breaks, np.arange(len(breaks)), plain=not returns)
+        return Borders(breaks, breaks, np.arange(len(breaks)))
     adjacent = quotes[1:] == quotes[:-1] + 1
     suspects = _suspects(array, delimiter, quotes, adjacent)
     kept = np.flatnonzero(~inside)
@@ -110,14 +102,14 @@ def scan(block: bytes, delimiter: int, *, final: bool, limit: int) -> Borders:
         ends, broken = _walk(block, delimiter, breaks, quotes, suspects, final, limit)
         breaks = breaks[: np.searchsorted(breaks, ends[-1] if len(ends) else 0, "right")]
         lines = np.searchsorted(breaks, np.concatenate([[0], ends[:-1]]), "right").astype(np.int64)
-        return Borders(ends, breaks, lines[: len(ends)], tuple(broken), plain=False)
+        return Borders(ends, breaks, lines[: len(ends)], tuple(broken))
     breaks = breaks[: kept[-1] + 1] if len(kept) else breaks[:0]
     lines = np.zeros(len(ends), np.int64)
     np.add(kept[:-1], 1, out=lines[1:])
-    return Borders(ends, breaks, lines, (), not returns, _hollow(array, quotes, adjacent))
+    return Borders(ends, breaks, lines)
 
 
-def _told_apart(marks: Mask, quoted: Mask) -> tuple[Int64s, Int64s, Mask]:
+def _split_marks(marks: Mask, quoted: Mask) -> tuple[Int64s, Int64s, Mask]:
     """Of the marked places those of quotes, the others, and which of the others have an odd number of quotes before
     them."""
     events = np.flatnonzero(marks)
@@ -126,17 +118,6 @@ def _told_apart(marks: Mask, quoted: Mask) -> tuple[Int64s, Int64s, Mask]:
     parity = np.cumsum(is_quote, dtype=np.uint8)
     parity &= 1
     return events[is_quote], events[others], parity.view(bool)[others]
-
-
-def _hollow(array: npt.NDArray[np.uint8], quotes: Int64s, adjacent: Mask) -> bool:
-    """Whether two quotes stand side by side as a cell of their own, where every quote is in its place."""
-    pairs = np.flatnonzero(adjacent[::2]) * 2  # an opening quote, and the next one behind it
-    if not len(pairs):
-        return False
-    first, last = quotes[pairs], quotes[pairs + 1]
-    before = (first > 0) & (array[first - 1] == QUOTE)
-    behind = (last + 1 < len(array)) & (array[np.minimum(last + 1, len(array) - 1)] == QUOTE)
-    return bool((~before & ~behind).any())
 
 
 def _walk(

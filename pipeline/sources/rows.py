@@ -51,8 +51,8 @@ def as_cells(batch: Batch, schema: Schema, fields: Sequence[Field]) -> tuple[Bat
     """The batch with ``cells``: JSON objects by their top-level keys, Arrow columns as text."""
     if batch.cells is not None:
         return batch, Findings()
-    if batch.raw is None:
-        return replace(batch, cells=_texts(batch.frame), frame=batch.frame.clear()), Findings()
+    if batch.columns is not None:
+        return replace(batch, cells=_texts(batch.columns), columns=None), Findings()
     return _of_json(batch, schema, fields)
 
 

@@ -49,19 +49,18 @@ class Cast:
         self._decoder = Decoder(self._readings, self.schema.policy, self.schema.read.limits.depth)
 
     def __call__(self, batch: Batch) -> tuple[Batch, Findings]:
-        """The batch with its typed frame. The frame of a Parquet or Arrow batch is kept as its cells."""
+        """The batch with its typed frame; what the reader handed over stays as it is."""
         import polars as pl
 
         hits = Hits(self.schema.policy)
         report = Report(Findings(), self.schema.policy, batch.ids)
         unread = np.zeros(len(batch), bool) if batch.unread is None else batch.unread
-        if batch.cells is not None or batch.typed is not None:
-            columns = self._table(batch, unread, hits, report)
-        elif batch.raw is not None:
-            columns = self._json(batch, unread, hits)
+        if batch.cells is not None:
+            columns = self._table(batch, batch.cells, unread, hits, report)
+        elif batch.columns is not None:
+            columns = [self._frame(r, batch.columns, hits, report) for r in self._readings]
         else:
-            columns = [self._frame(r, batch.frame, hits, report) for r in self._readings]
-            batch = replace(batch, cells=batch.frame)
+            columns = self._json(batch, unread, hits)
         frame = pl.DataFrame([self._field(i, columns, report) for i in range(len(self.fields))])
         if not batch.sound:
             frame = look(frame, self.fields, self.schema, report)
@@ -78,23 +77,14 @@ class Cast:
         columns = self._decoder(raw, batch.ids[~unread], hits)
         return [spread(column, ~unread) for column in columns] if unread.any() else columns
 
-    def _table(self, batch: Batch, unread: Mask, hits: Hits, report: Report) -> list[pl.Series]:
-        import polars as pl
-
-        cells = batch.cells if batch.typed is None else batch.typed.values
-        assert cells is not None  # noqa: S101
-        columns = []
-        for reading, quick in zip(
-            self._readings, table.plain(cells, self._readings, batch.decimal), strict=True
-        ):
-            if quick is not None:
-                columns.append(quick)
-                continue
-            typed = isinstance(cells.schema.get(reading.steps[0].key), pl.Int64 | pl.Float64 | pl.Boolean)
-            texts = batch.as_read().cells if typed else cells
-            assert texts is not None  # noqa: S101
-            columns.append(self._cells(reading, batch, texts, unread, hits, report))
-        return columns
+    def _table(
+        self, batch: Batch, cells: pl.DataFrame, unread: Mask, hits: Hits, report: Report
+    ) -> list[pl.Series]:
+        plain = table.plain(cells, self._readings, batch.decimal)
+        return [
+            self._cells(reading, batch, cells, unread, hits, report) if column is None else column
+            for reading, column in zip(self._readings, plain, strict=True)
+        ]
 
     def _cells(
         self, reading: Reading, batch: Batch, cells: pl.DataFrame, unread: Mask, hits: Hits, report: Report

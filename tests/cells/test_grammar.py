@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.cells.grammar import BLANKS, Parsed, parse
-from pipeline.fields import Kind
+from pipeline.cells.reads import readings
+from pipeline.cells.table import plain
+from pipeline.fields import Field, FieldType, Kind
 
 
 def one(text: str | None, kind: Kind, decimal: str = ".") -> tuple[object, str]:
@@ -159,3 +161,23 @@ def test_a_column_is_read_cell_by_cell(cells: list[str | None], kind: Kind) -> N
     assert [(parsed.values[i], verdict(parsed, i)) for i in range(len(cells))] == [
         one(cell, kind) for cell in cells
     ]
+
+
+DIGITS = st.text(st.sampled_from("0123456789"), min_size=1, max_size=22)
+SPELLINGS = st.one_of(
+    NUMBERISH, DIGITS, st.integers(-(2**64), 2**64).map(str), st.floats().map(repr),
+    st.tuples(DIGITS, DIGITS).map(".".join), st.tuples(DIGITS, st.integers(-330, 310)).map("{0[0]}e{0[1]}".format),
+    st.sampled_from(["true", "false", "True", "FALSE", "yes", "no", "1", "0", " true", "t", "true "]),
+)  # fmt: skip
+
+
+@given(
+    st.sampled_from([Kind.INTEGER, Kind.NUMBER, Kind.BOOLEAN]), SPELLINGS, st.sampled_from([".", ",", ".,"])
+)
+def test_a_column_read_in_one_pass_is_what_the_grammar_says(kind: Kind, cell: str, decimal: str) -> None:
+    fields = readings([Field("a", "a", FieldType(kind))])
+    (values,) = plain(pl.DataFrame({"a": [cell]}, schema={"a": pl.String}), fields, decimal)
+    value, said = one(cell, kind, decimal)
+    if values is not None:
+        assert said == ""
+        assert repr(values[0]) == repr(value)

@@ -103,7 +103,7 @@ def test_values_of_any_type_are_stored(tmp_path: Path) -> None:
             "flag": [True],
         }
     )
-    batch = batch_of(1, frame=frame)
+    batch = batch_of(1, columns=frame)
     (row,) = written(tmp_path, batch, found(batch))
     assert json.loads(row["cells"]) == {
         "when": "2024-01-31 09:30:00",

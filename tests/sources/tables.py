@@ -61,13 +61,13 @@ class Result:
     @property
     def cells(self) -> list[dict[str, Any]]:
         """Cells of all records."""
-        found = (batch.as_read().cells for batch in self.batches)
+        found = (batch.cells if batch.columns is None else batch.columns for batch in self.batches)
         return [row for cells in found if cells is not None for row in cells.to_dicts()]
 
     @property
     def raw(self) -> list[bytes | None]:
         """Raw bytes of all records."""
-        found = (batch.as_read().raw for batch in self.batches)
+        found = (batch.raw for batch in self.batches)
         return [value for raw in found if raw is not None for value in raw.to_pylist()]
 
     @property

@@ -54,12 +54,13 @@ def read(
     for partition in partitions:
         count = 0
         for batch, findings in columnar.read(partition, path, schema_, columns):
+            assert batch.columns is not None
             assert not findings.items
             assert batch.ids.tolist() == list(range(count, count + len(batch)))
             count += len(batch)
             rows += [
                 {"row": row, **record}
-                for row, record in zip(batch.rows.tolist(), batch.frame.to_dicts(), strict=True)
+                for row, record in zip(batch.rows.tolist(), batch.columns.to_dicts(), strict=True)
             ]
     return partitions, rows
 

@@ -165,6 +165,14 @@ def test_an_unclosed_quote_over_the_limit_is_no_reason_to_read_on(tmp_path: Path
     assert result.rows[-1] == 60_002
 
 
+@pytest.mark.parametrize(
+    "body", ["1,2,3\n4,5,", "1,2,3\n4,5,6,", '1,2,3\n4,5,"6",', "1,2,3\n4,5\n", "1,2,3\n4,5,6,7\n"]
+)
+def test_a_row_of_another_length_at_the_end_is_found(tmp_path: Path, body: str) -> None:
+    result = read(tmp_path, "id,text,label\n" + body)
+    assert result.reasons == ([(3, "row_ragged")] if body != "1,2,3\n4,5," else [])
+
+
 # ── properties ───────────────────────────────────────────────────────────────────────────────────────────
 CELL = st.text(st.sampled_from('ab ,;"\n\r\té😀'), max_size=6)
 

@@ -32,12 +32,3 @@ def test_each_record_knows_its_line(text: bytes, final: bool) -> None:
     last = int(borders.ends[-1]) if len(borders.ends) else 0
     ends = [end for end in breaks_of(text, final).tolist() if end <= last]
     assert borders.breaks.tolist() == ends + [last] * (bool(last) and last not in ends)
-
-
-@settings(max_examples=600)
-@given(TEXTS)
-def test_a_block_is_hollow_where_a_cell_is_a_pair_of_quotes(text: bytes) -> None:
-    borders = scan(text, ord(","), final=True, limit=2**20)
-    if borders.plain and b'"' in text:
-        cells = re.findall(rb'"(?:[^"]|"")*"|[^",\r\n]+|[,\r\n]', text)
-        assert borders.hollow == (b'""' in cells)

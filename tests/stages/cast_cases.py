@@ -65,10 +65,12 @@ def from_frame(
     fields: tuple[Field, ...], frame: pl.DataFrame
 ) -> tuple[pl.DataFrame, list[tuple[int, str, str]]]:
     ids = np.arange(frame.height, dtype=np.int64)
-    batch, findings = Cast(schema(), fields)(Batch("x.parquet", None, ids, ids + 1, frame))
+    batch, findings = Cast(schema(), fields)(
+        Batch("x.parquet", None, ids, ids + 1, pl.DataFrame(), columns=frame)
+    )
     for field in fields:
         assert batch.frame.schema[field.name] == field.type.dtype()
-    assert batch.cells is frame  # the quarantine keeps what was read
+    assert batch.columns is frame  # the quarantine keeps what was read
     return batch.frame, said(findings)
 
 
