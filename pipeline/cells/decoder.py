@@ -98,7 +98,7 @@ class Decoder:
                     doubtful[~lost] |= _large(found, reading)
                 if may_hide_null(reading):
                     doubtful[~lost] |= np.array([hides_null(value, reading.type) for value in found], bool)
-                values[place[id(reading)]] = _spread(found, lost)
+                values[place[id(reading)]] = _scatter(found, lost)
         for i in np.flatnonzero(doubtful).tolist():
             converter.record = int(ids[i])
             self._exact(data[offsets[i] : offsets[i + 1]], i, values, converter)
@@ -234,7 +234,7 @@ def _large(values: list[Any], reading: Reading) -> Mask:
     return np.asarray(np.abs(np.array(values, np.float64)) >= 2.0**63)
 
 
-def _spread(values: list[Any], lost: Mask) -> list[Any]:
+def _scatter(values: list[Any], lost: Mask) -> list[Any]:
     """The values with None for each record that the typed decoder refused."""
     if not lost.any():
         return values

@@ -13,7 +13,7 @@ from pipeline.cells.decoder import Decoder
 from pipeline.cells.hits import Hits
 from pipeline.cells.paths import Step
 from pipeline.cells.reads import Reading
-from pipeline.cells.spread import spread
+from pipeline.cells.spread import scatter
 from pipeline.cells.table import Report
 from pipeline.fields import Kind
 from pipeline.reasons import Reason
@@ -135,7 +135,7 @@ def _as_json(column: pl.Series, reading: Reading, depth: int, hits: Hits, report
     decoder = Decoder([replace(reading, steps=steps)], report.policy, depth)
     texts = lines.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.binary())
     mask = there.to_numpy()
-    return spread(decoder(texts, report.ids[mask], hits)[0], np.asarray(mask))
+    return scatter(decoder(texts, report.ids[mask], hits)[0], np.asarray(mask))
 
 
 def _holds_bytes(dtype: pl.DataType) -> bool:

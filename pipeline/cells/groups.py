@@ -13,7 +13,7 @@ from pipeline.cells.decoder import Decoder
 from pipeline.cells.grammar import BLANKS
 from pipeline.cells.hits import Hits
 from pipeline.cells.reads import Reading
-from pipeline.cells.spread import spread
+from pipeline.cells.spread import scatter
 from pipeline.cells.table import Report, scalars
 from pipeline.fields import FieldType, Kind
 from pipeline.reasons import Reason
@@ -127,7 +127,7 @@ def _boxes(cells: pl.Series, reading: Reading, report: Report) -> tuple[pl.Serie
         [replace(reading, steps=())], report.policy, BOX_DEPTH, cell=True, broken=Reason.BBOX_UNPARSED
     )
     listed = ("[" + cells.filter(~blank) + "]").to_arrow(compat_level=pl.CompatLevel.oldest())
-    lists = spread(decoder(listed.cast(pa.binary()), np.flatnonzero(there), hits)[0], there)
+    lists = scatter(decoder(listed.cast(pa.binary()), np.flatnonzero(there), hits)[0], there)
     rows = report.rows
     for item in hits.findings().items:
         paths = "" if rows is None else [f"row {row}" for row in rows[item.ids].tolist()]

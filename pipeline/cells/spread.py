@@ -1,4 +1,4 @@
-"""Values of some records, spread over all of them."""
+"""Values of some records as a column of all of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def spread(values: pl.Series, there: Mask) -> pl.Series:
+def scatter(values: pl.Series, there: Mask) -> pl.Series:
     """A column with the values, in order, where ``there`` (bool [n]) is true, and null elsewhere."""
     import polars as pl
 

@@ -12,7 +12,7 @@ from pipeline.cells.convert import EXPECTED
 from pipeline.cells.decoder import Decoder
 from pipeline.cells.hits import SHOWN, Hits
 from pipeline.cells.reads import Reading
-from pipeline.cells.spread import spread
+from pipeline.cells.spread import scatter
 from pipeline.fields import Content, FieldType, Kind, message_dtype
 from pipeline.reasons import Policy, Reason
 
@@ -137,7 +137,7 @@ def json(cells: pl.Series, reading: Reading, depth: int, hits: Hits, report: Rep
     )  # fmt: skip
     texts = cells.filter(filled).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.binary())
     there = filled.to_numpy()
-    return spread(decoder(texts, report.ids[there], hits)[0], there)
+    return scatter(decoder(texts, report.ids[there], hits)[0], there)
 
 
 def _turns_or_text(cells: pl.Series, reading: Reading, depth: int, hits: Hits, report: Report) -> pl.Series:

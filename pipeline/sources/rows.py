@@ -13,7 +13,7 @@ from pipeline.batch import Batch, Findings
 from pipeline.cells.decoder import Decoder
 from pipeline.cells.hits import Hits
 from pipeline.cells.reads import readings
-from pipeline.cells.spread import spread
+from pipeline.cells.spread import scatter
 from pipeline.fields import Field, FieldType, Kind
 from pipeline.sources.header import expected
 
@@ -82,7 +82,7 @@ def _of_json(batch: Batch, schema: Schema, fields: Sequence[Field]) -> tuple[Bat
     decoder = Decoder(readings(values), schema.policy, schema.read.limits.depth)
     decoded = decoder(batch.raw.filter(pa.array(~lost)), batch.ids[~lost], hits)
     columns = [
-        spread(pl.Series(name, [_cell(v) for v in column.to_list()], pl.String), ~lost).alias(name)
+        scatter(pl.Series(name, [_cell(v) for v in column.to_list()], pl.String), ~lost).alias(name)
         for name, column in zip(names, decoded, strict=True)
     ]
     findings = hits.findings()

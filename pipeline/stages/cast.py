@@ -20,7 +20,7 @@ from pipeline.cells.groups import ROWS, constant, grouped
 from pipeline.cells.hits import Hits
 from pipeline.cells.leaves import holds, mapped
 from pipeline.cells.reads import Reading, readings
-from pipeline.cells.spread import spread
+from pipeline.cells.spread import scatter
 from pipeline.cells.table import Report
 from pipeline.errors import SchemaError
 from pipeline.fields import Field, FieldType, Kind
@@ -75,7 +75,7 @@ class Cast:
         assert batch.raw is not None  # noqa: S101
         raw = batch.raw.filter(pa.array(~unread)) if unread.any() else batch.raw
         columns = self._decoder(raw, batch.ids[~unread], hits)
-        return [spread(column, ~unread) for column in columns] if unread.any() else columns
+        return [scatter(column, ~unread) for column in columns] if unread.any() else columns
 
     def _table(
         self, batch: Batch, cells: pl.DataFrame, unread: Mask, hits: Hits, report: Report

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.sources.workbook.cells import Bytes, Cells, Int64s, Mask, Stored
-from pipeline.sources.workbook.heads import Heads
+from pipeline.sources.workbook.heads import CellTags
 from pipeline.sources.workbook.tokens import Unusual, number_at, slices, text_of
 
 
@@ -28,10 +28,10 @@ class Content:
 
 
 def cells(
-    data: bytes, buffer: Bytes, numbers: Int64s, row_of: Int64s, heads: Heads, content: Content
+    data: bytes, buffer: Bytes, numbers: Int64s, row_of: Int64s, tags: CellTags, content: Content
 ) -> Cells:
     """The cells of a chunk. Raises ``Unusual`` where head and content disagree."""
-    stored, begins, ends = _stored(heads, content)
+    stored, begins, ends = _stored(tags, content)
     is_shared = stored == Stored.SHARED
     shared, after = number_at(buffer, begins[is_shared], 9)
     if (after != ends[is_shared]).any():
@@ -40,24 +40,24 @@ def cells(
     return Cells(
         rows=numbers,
         row_of=row_of,
-        columns=heads.columns,
+        columns=tags.columns,
         stored=stored,
-        styles=heads.styles,
+        styles=tags.styles,
         shared=shared,
         values=text_of(data, slices(data, begins[has], ends[has])),
     )
 
 
-def _stored(heads: Heads, content: Content) -> tuple[Bytes, Int64s, Int64s]:
+def _stored(tags: CellTags, content: Content) -> tuple[Bytes, Int64s, Int64s]:
     """How each value is stored, and where it begins and ends."""
-    if (heads.inline != content.inline).any():
+    if (tags.inline != content.inline).any():
         raise Unusual("inline text and type disagree")
     begins, ends = content.begins, content.ends
-    stored = heads.types.copy()
+    stored = tags.types.copy()
     has = begins >= 0
     stored[has & (stored == 0)] = Stored.NUMBER
-    stored[heads.formula_text & content.formula] = Stored.FORMULA_TEXT
+    stored[tags.formula_text & content.formula] = Stored.FORMULA_TEXT
     # An empty value is a value for texts only.
-    empty = ~has | ((begins == ends) & (heads.types != Stored.TEXT))
+    empty = ~has | ((begins == ends) & (tags.types != Stored.TEXT))
     stored[empty] = np.where(content.formula[empty], Stored.FORMULA_EMPTY, Stored.BLANK)
     return stored, np.where(empty, -1, begins), np.where(empty, -1, ends)

@@ -78,7 +78,7 @@ def rows(buffer: Bytes, starts: Int64s) -> Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Heads:
+class CellTags:
     """What the opening tags of cells say, one a cell.
 
     Attributes:
@@ -99,7 +99,7 @@ class Heads:
     closed: Mask
 
 
-def heads(buffer: Bytes, starts: Int64s, rows_: Rows, row_of: Int64s) -> Heads:
+def cell_tags(buffer: Bytes, starts: Int64s, rows_: Rows, row_of: Int64s) -> CellTags:
     """Read ``<c r="B4" s="3" t="s">`` at each of the given places.
 
     Raises ``Unusual`` for another row than that which the cell stands in, and for anything else.
@@ -111,7 +111,7 @@ def heads(buffer: Bytes, starts: Int64s, rows_: Rows, row_of: Int64s) -> Heads:
     return _attributes(buffer, columns, place + digits + 1)
 
 
-def _attributes(buffer: Bytes, columns: Int32s, place: Int64s) -> Heads:
+def _attributes(buffer: Bytes, columns: Int32s, place: Int64s) -> CellTags:
     """What stands in each tag behind the cell's place.
 
     A sheet has few kinds of cells: each kind is read once, and all cells with the same bytes are of that kind.
@@ -119,15 +119,15 @@ def _attributes(buffer: Bytes, columns: Int32s, place: Int64s) -> Heads:
     at, count, data = words(buffer), len(place), buffer.data
     styles, types, ends = np.zeros(count, np.int32), np.zeros(count, np.uint8), place.copy()
     text, inline, closed = (np.zeros(count, np.bool_) for _ in range(3))
-    left, said = np.arange(count), at[place]
+    left, word_at = np.arange(count), at[place]
     for _ in range(_MOST_KINDS):
         if not len(left):
-            return Heads(columns, styles, types, text, inline, ends, closed)
+            return CellTags(columns, styles, types, text, inline, ends, closed)
         kind = _ATTRIBUTES.match(data, int(place[left[0]]))
         if kind is None:
             raise Unusual("another attribute")
         spelled = kind[0]
-        same = said & FIRST[min(len(spelled), 8)] == word(spelled[:8])
+        same = word_at & FIRST[min(len(spelled), 8)] == word(spelled[:8])
         for offset in range(8, len(spelled), 8):
             part = spelled[offset : offset + 8]
             near = np.flatnonzero(same)
@@ -141,17 +141,17 @@ def _attributes(buffer: Bytes, columns: Int32s, place: Int64s) -> Heads:
             text[cells], inline[cells] = kind["type"] == b"str", kind["type"] == b"inlineStr"
         if kind["close"]:
             closed[cells] = True
-        left, said = left[~same], said[~same]
+        left, word_at = left[~same], word_at[~same]
     raise Unusual("cells of too many kinds")
 
 
 def _columns(buffer: Bytes, starts: Int64s) -> tuple[Int32s, Int64s]:
     """Column of each cell, and the place after its letters."""
-    said = words(buffer)[starts]
-    if ((said & FIRST[6]) != word(b'<c r="')).any():
+    opening = words(buffer)[starts]
+    if ((opening & FIRST[6]) != word(b'<c r="')).any():
         raise Unusual("a cell without its place")
     # What is no letter wraps to 26 and more.
-    letters = said.view(np.uint8).reshape(-1, 8)[:, 6:] - np.uint8(_A)
+    letters = opening.view(np.uint8).reshape(-1, 8)[:, 6:] - np.uint8(_A)
     columns: Int32s = letters[:, 0].astype(np.int32)
     place = starts + 7
     two = np.flatnonzero(letters[:, 1] < 26)

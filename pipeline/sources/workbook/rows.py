@@ -10,7 +10,7 @@ import numpy as np
 from pipeline.sources.workbook import content
 from pipeline.sources.workbook.cells import Bytes, Cells, Int64s
 from pipeline.sources.workbook.content import Content
-from pipeline.sources.workbook.heads import heads, rows
+from pipeline.sources.workbook.heads import cell_tags, rows
 from pipeline.sources.workbook.tokens import Tags, Unusual, tags
 
 # What a tag is, by its first letters.
@@ -47,14 +47,14 @@ def read(chunk: bytes) -> Cells:
     row_of = np.searchsorted(at_rows, at) - 1
     if len(at) and row_of[0] < 0:
         raise Unusual("a cell outside of a row")
-    heads_ = heads(tags_.buffer, tags_.starts[at], rows_, row_of)
-    if (heads_.ends != tags_.ends[at]).any():
+    cell_tags_ = cell_tags(tags_.buffer, tags_.starts[at], rows_, row_of)
+    if (cell_tags_.ends != tags_.ends[at]).any():
         raise Unusual("another attribute")
     inside, used = _content(tags_, codes, at)
     open_rows = int((~tags_.closed[at_rows]).sum())
     if int(used.sum()) + len(at_rows) + open_rows != len(codes):
         raise Unusual("other elements")
-    return content.cells(chunk, tags_.buffer, rows_.numbers, row_of, heads_, inside)
+    return content.cells(chunk, tags_.buffer, rows_.numbers, row_of, cell_tags_, inside)
 
 
 def _codes(tags_: Tags) -> Bytes:
