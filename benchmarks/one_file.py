@@ -1,14 +1,20 @@
-"""One file through the pipeline, from its bytes to its shards, and what became of its records."""
+"""One file through the pipeline, from its bytes to its shards, and what became of its records.
+
+Nobody wrote a schema for these files: the schema has the columns of the file's own header, all of them optional text.
+It asks one thing: was every row read, and set aside only for what is wrong with the file itself?
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import resource
 import shutil
 import tempfile
 import time
 import traceback
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,10 +25,17 @@ from pipeline.certificate.receipt import Receipt
 from pipeline.errors import InputError
 from pipeline.partition import Task, process
 from pipeline.plan import make
+from pipeline.schema.load import LoadedSchema
+from pipeline.schema.model import Schema
 from pipeline.shards.part import data_folder, quarantine_folder
 from pipeline.sources import sandbox
+from pipeline.sources.discover import SUFFIXES, Claim
 from pipeline.sources.fault import FileFault
-from tests.acceptance.corpus_schemas import schemas
+from pipeline.sources.inspect import inspect
+
+_PLACE = re.compile(r"(.*) \((\d+)\)")
+LIMITS = {"workbook_seconds": 60, "workbook_memory_mb": 2048}
+DOCBANK = ("token", "x0", "y0", "x1", "y1", "r", "g", "b", "font", "label")
 
 
 @dataclass
@@ -135,3 +148,88 @@ def _tables(folder: Path) -> list[pa.Table]:
             tables.append(reader.read_all())
         path.unlink()
     return tables
+
+
+def schemas(path: Path) -> Iterator[tuple[str, LoadedSchema]]:
+    """One schema for a file, or one for each sheet of a workbook, with what it reads ("" for the whole file)."""
+    kind = SUFFIXES.get(path.suffix.lower(), "")
+    if kind == "excel":
+        yield from _sheets(path)
+    elif path.suffix == ".txt" and path.parent.name == "docbank":
+        lines = {"separator": "\t", "fields": DOCBANK}
+        yield "", _schema(path, DOCBANK, line_format=lines, format="lines")
+    elif path.suffix == ".txt":
+        yield "", _schema(path, (), format="jsonl")
+    elif kind in ("csv", "tsv"):
+        yield "", _schema(path, _delimited(path, kind))
+    else:
+        yield "", _schema(path, ())
+
+
+def _sheets(path: Path) -> Iterator[tuple[str, LoadedSchema]]:
+    request = {"path": str(path), "sheets": "visible", "cells": 10**8, "head": 0}
+    limits = sandbox.Limits(LIMITS["workbook_seconds"], LIMITS["workbook_memory_mb"])
+    tabs: list[list[str]] = []
+    for frame in sandbox.run("pipeline.sources.workbook.tasks:inspect", request, limits, path.name):
+        if isinstance(frame, dict) and "sheets" in frame:
+            tabs = frame["sheets"]
+    for index, (name, _, kind) in enumerate(tabs):
+        if kind == "worksheet":
+            yield name, _of_sheet(path, index)
+
+
+def _of_sheet(path: Path, index: int) -> LoadedSchema:
+    """By the first row as header; where that has a name twice, by numbers, so that no column is left out."""
+    schema = _schema(path, (), sheets=(index,))
+    header = _header(path, "excel", schema)
+    if _unique(header) == list(header):
+        return _schema(path, header, sheets=(index,))
+    numbers = [str(i + 1) for i in range(max(len(header), 50))]
+    return _schema(path, numbers, sheets=(index,), header="none")
+
+
+def _delimited(path: Path, kind: str) -> list[str]:
+    return _unique(_header(path, kind, _schema(path, ())))
+
+
+def _header(path: Path, kind: str, loaded: LoadedSchema) -> tuple[str, ...]:
+    claim = Claim(0, path.name, path, kind, path.stat().st_size)
+    try:
+        partitions = inspect(claim, loaded.schema, ()).partitions
+    except FileFault:
+        return ()
+    return partitions[0].header if partitions else ()
+
+
+def _unique(header: Sequence[str]) -> list[str]:
+    """Names that stand once in the header: the reader makes ``a, a`` into ``a, a (2)``."""
+    twice: set[str] = set()
+    renamed: set[str] = set()
+    for place, name in enumerate(header, 1):
+        match = _PLACE.fullmatch(name)
+        if match and int(match[2]) == place and match[1] in header:
+            twice.add(match[1])
+            renamed.add(name)
+    return [name for name in header if name not in twice | renamed]
+
+
+def _schema(path: Path, names: Sequence[str], **read: Any) -> LoadedSchema:
+    columns = {
+        f"c{i}": {"column": name, "required": False, "blank": "allow"}
+        for i, name in enumerate(names or ("no such column",))
+        if not name.startswith("$")
+    }
+    return LoadedSchema(
+        Schema.model_validate(
+            {
+                "version": 1,
+                "name": "corpus",
+                "kind": "table",
+                "files": ("*",),
+                "read": {"limits": LIMITS, **read},
+                "columns": columns,
+                "table": {"text": None},
+            }
+        ),
+        path.parent / "corpus.yaml",
+    )

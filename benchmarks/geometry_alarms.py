@@ -1,6 +1,6 @@
 """False alarms of the geometry judges on real documents, and what they find when a page is declared wrongly.
 
-    python -m tests.acceptance.geometry_alarms [--data FOLDER]
+    python -m benchmarks.geometry_alarms [--data FOLDER]
 
 Every real page is written in every order, unit and origin and at several resolutions, whole and as the short pages
 that its first words and its parts would be; all of these are honest, so each alarm is a false one. Then each page is
@@ -18,10 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.measure import ROOT
+from benchmarks.real_pages import Float64s, RealPage, real_pages
 from pipeline.stages.layout.edges import overhang
 from pipeline.stages.layout.geometry import shape_of, suspicions
 from pipeline.stages.layout.ragged import per_record
-from tests.acceptance.geometry_pages import Float64s, RealPage, real_pages
 
 WIDTHS = (600, 850, 1240, 1700, 2480)
 """Pixels across a page: 72 to 300 dots an inch."""
@@ -123,10 +124,12 @@ def alarms(pages: list[Written]) -> list[str | None]:
 def main() -> int:
     """Print the rates."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m benchmarks.geometry_alarms",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--data", type=Path, default=Path(__file__).resolve().parents[2].parent / "shared" / "data"
+        "--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder of real documents"
     )
     arguments = parser.parse_args()
     if not arguments.data.is_dir():
@@ -148,10 +151,10 @@ def main() -> int:
     )
     kinds: dict[str, list[Written]] = {}
     for page in pages:
-        for kind, written in wrongly_declared(page):
-            kinds.setdefault(kind, []).append(written)
-    for kind, group in kinds.items():
-        said = alarms(group)
+        for kind, wrong in wrongly_declared(page):
+            kinds.setdefault(kind, []).append(wrong)
+    for kind, written in kinds.items():
+        said = alarms(written)
         hits = Counter(alarm for alarm in said if alarm)
         print(f"  {kind}: {sum(hits.values())} of {len(said)} {dict(hits)}")
     return int(worst >= MOST_RATE)
