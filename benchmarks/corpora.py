@@ -77,6 +77,9 @@ def main() -> int:
     args = parser.parse_args()
     files = [p for p in sorted(args.folder.rglob("*")) if p.suffix.lower() in READ and p.is_file()]
     files = [p for p in files if args.only in str(p.relative_to(args.folder)) and not _oracle(p)]
+    if not files:
+        print(f"no file to read under {args.folder}", file=sys.stderr)
+        return 2
     # A server that forks after the imports: each file's memory is its own, and costs no import.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["benchmarks.one_file", "pandera.polars"])
