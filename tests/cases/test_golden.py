@@ -13,26 +13,14 @@ import pytest
 from tests.cases import outcome
 
 NAMES = sorted(folder.name for folder in outcome.CASES.iterdir() if folder.is_dir())
-OUTCOMES: dict[str, dict[str, Any]] = {}
-
-
-@pytest.fixture
-def found(name: str, tmp_path: Path) -> dict[str, Any]:
-    """The outcome of a case; each case runs once in a process."""
-    if name not in OUTCOMES:
-        OUTCOMES[name] = outcome.outcome_of(outcome.CASES / name, tmp_path / "clean")
-    return OUTCOMES[name]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_outcome_is_the_expected_one(name: str, found: dict[str, Any]) -> None:
-    wrong = outcome.differences(outcome.load(outcome.CASES / name), found)
-    assert not wrong, "\n".join(wrong)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_each_wrong_expectation_fails(name: str, found: dict[str, Any]) -> None:
+def test_the_outcome_is_the_expected_one_and_no_other(name: str, tmp_path: Path) -> None:
     expected = outcome.load(outcome.CASES / name)
+    found = outcome.outcome_of(outcome.CASES / name, tmp_path / "clean")
+    differences = outcome.differences(expected, found)
+    assert not differences, "\n".join(differences)
     wrong = list(_wrong(expected))
     assert len(wrong) > 4
     assert [one for one in wrong if not outcome.differences(one, found)] == []
