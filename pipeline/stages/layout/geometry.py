@@ -1,7 +1,7 @@
 """Judges of a whole page: coordinates that are legal numbers and cannot be right. They name the suspected cause.
 
 Each judge holds two things against each other that honest pages never combine, so that short, sparse and unusual
-pages pass; ``tests/acceptance/geometry_alarms.py`` measures the false alarms on real documents.
+pages pass; ``benchmarks/geometry_alarms.py`` measures the false alarms on real documents.
 """
 
 from __future__ import annotations

@@ -150,8 +150,8 @@ def test_a_suspicion_may_be_a_flag_or_none() -> None:
 
 @pytest.mark.shared
 def test_real_pages_raise_no_alarm(shared: Any) -> None:
-    from tests.acceptance.geometry_alarms import alarms, honest
-    from tests.acceptance.geometry_pages import real_pages
+    from benchmarks.geometry_alarms import alarms, honest
+    from benchmarks.real_pages import real_pages
 
     written = [variant for page in real_pages(shared / "data") for variant in honest(page)]
     assert len(written) > 1000
