@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.measure import ROOT
 from benchmarks.real_pages import Float64s, RealPage, real_pages
-from pipeline.stages.layout.edges import overhang
+from pipeline.stages.layout.boxes import overhang
 from pipeline.stages.layout.geometry import shape_of, suspicions
 from pipeline.stages.layout.ragged import per_record
 

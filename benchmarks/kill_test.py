@@ -28,9 +28,9 @@ from benchmarks.changing import SCHEMA, SHARDS, RawFolder
 from benchmarks.cluster import CPUS, Cluster
 from benchmarks.victims import kill, kill_session, session
 from benchmarks.zygote import Run, Zygote
-from pipeline.certificate.failure import Verdict
+from pipeline.certificate.failures import Verdict
 from pipeline.certificate.verify import verify
-from pipeline.exits import Exit
+from pipeline.errors import Exit
 
 REPAIRABLE = {"folder_missing", "certificate_missing", "pointer_torn", "foreign_shard"}
 """What a kill may leave: no certificate yet, pointers ahead of it, shards that nobody names yet."""

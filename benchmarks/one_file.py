@@ -23,15 +23,14 @@ import pyarrow as pa
 
 from pipeline.certificate.receipt import Receipt
 from pipeline.errors import InputError
-from pipeline.partition import Task, process
-from pipeline.plan import make
+from pipeline.findings import FileFault
+from pipeline.plan import inspect_file, make_plan
+from pipeline.readers import sandbox_parent
+from pipeline.readers.discover import SUFFIXES, Claim
 from pipeline.schema.load import LoadedSchema
 from pipeline.schema.model import Schema
-from pipeline.shards.part import data_folder, quarantine_folder
-from pipeline.sources import sandbox
-from pipeline.sources.discover import SUFFIXES, Claim
-from pipeline.sources.fault import FileFault
-from pipeline.sources.inspect import inspect
+from pipeline.shards.files import data_folder, quarantine_folder
+from pipeline.worker import Task, process_partition
 
 _PLACE = re.compile(r"(.*) \((\d+)\)")
 LIMITS = {"workbook_seconds": 60, "workbook_memory_mb": 2048}
@@ -84,7 +83,7 @@ def read_file(path: Path, name: str) -> Result:
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         result.problems.append(f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}")
-    sandbox.release()
+    sandbox_parent.release()
     result.seconds = time.monotonic() - started
     usage = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     result.peak_mb = max(usage) // 1024
@@ -94,7 +93,7 @@ def read_file(path: Path, name: str) -> Result:
 def _read_once(raw: Path, staging: Path, loaded: Any, result: Result, label: str) -> None:
     shutil.rmtree(staging, ignore_errors=True)
     try:
-        plan = make(raw, [loaded])
+        plan = make_plan(raw, [loaded])
     except InputError as error:
         result.faults.append(type(error).__name__)
         return
@@ -106,7 +105,7 @@ def _read_once(raw: Path, staging: Path, loaded: Any, result: Result, label: str
                 partition, loaded.schema.model_dump_json(), str(loaded.path), str(raw), str(staging), one.memo,
                 one.sha256, one.stamp, fsync=False,
             )  # fmt: skip
-            made = process(task)
+            made = process_partition(task)
             if isinstance(made, Receipt):
                 _count(made, staging, loaded.schema, result, f"{label}#{partition.order}")
             else:
@@ -168,9 +167,9 @@ def schemas(path: Path) -> Iterator[tuple[str, LoadedSchema]]:
 
 def _sheets(path: Path) -> Iterator[tuple[str, LoadedSchema]]:
     request = {"path": str(path), "sheets": "visible", "cells": 10**8, "head": 0}
-    limits = sandbox.Limits(LIMITS["workbook_seconds"], LIMITS["workbook_memory_mb"])
+    limits = sandbox_parent.Limits(LIMITS["workbook_seconds"], LIMITS["workbook_memory_mb"])
     tabs: list[list[str]] = []
-    for frame in sandbox.run("pipeline.sources.workbook.tasks:inspect", request, limits, path.name):
+    for frame in sandbox_parent.run_task("pipeline.readers.xlsx.tasks:inspect", request, limits, path.name):
         if isinstance(frame, dict) and "sheets" in frame:
             tabs = frame["sheets"]
     for index, (name, _, kind) in enumerate(tabs):
@@ -195,7 +194,7 @@ def _delimited(path: Path, kind: str) -> list[str]:
 def _header(path: Path, kind: str, loaded: LoadedSchema) -> tuple[str, ...]:
     claim = Claim(0, path.name, path, kind, path.stat().st_size)
     try:
-        partitions = inspect(claim, loaded.schema, ()).partitions
+        partitions = inspect_file(claim, loaded.schema, ()).partitions
     except FileFault:
         return ()
     return partitions[0].header if partitions else ()

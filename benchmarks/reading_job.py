@@ -25,12 +25,12 @@ COLUMNS = {
 
 def ours(format_: str, path: Path) -> int:
     """Inspect, read and cast; rows with places and findings, a batch at a time."""
-    from pipeline.schema.compile import fields_of
+    from pipeline.plan import inspect_file
+    from pipeline.readers.discover import Claim
+    from pipeline.schema.fields import fields_of
     from pipeline.schema.model import Schema
-    from pipeline.sources.discover import Claim
-    from pipeline.sources.inspect import inspect
-    from pipeline.sources.read import read
     from pipeline.stages.cast import Cast
+    from pipeline.worker import read_partition
 
     columns = {name: {"type": type_} for name, type_ in COLUMNS.items()}
     schema = Schema.model_validate(
@@ -40,8 +40,8 @@ def ours(format_: str, path: Path) -> int:
     cast = Cast(schema, fields)
     claim = Claim(0, path.name, path, format_, path.stat().st_size)
     rows = 0
-    for partition in inspect(claim, schema, fields).partitions:
-        for batch, findings in read(partition, path, schema, fields):
+    for partition in inspect_file(claim, schema, fields).partitions:
+        for batch, findings in read_partition(partition, path, schema, fields):
             batch, more = cast(batch)
             assert not findings.rejected().size and not more.rejected().size
             rows += batch.frame.height
@@ -78,7 +78,7 @@ def main() -> None:
 
     atexit.register(report)
     if who == "ours":
-        from pipeline.threads import one_each
+        from pipeline.process import one_each
 
         one_each()  # as every run does
     import fastexcel  # noqa: F401
@@ -89,17 +89,6 @@ def main() -> None:
         import numpy.ma  # noqa: F401 - polars does when it is first given an array
         import pyarrow.csv  # noqa: F401
 
-        import pipeline.schema.compile
-        import pipeline.sources.csv
-        import pipeline.sources.dialect
-        import pipeline.sources.discover
-        import pipeline.sources.document
-        import pipeline.sources.excel
-        import pipeline.sources.inspect
-        import pipeline.sources.jsonl
-        import pipeline.sources.ranges
-        import pipeline.sources.read
-        import pipeline.stages.cast  # noqa: F401
     found["cpu_s"], wall = -_cpu(), time.perf_counter()
     found["rows"] = (ours if who == "ours" else peer)(format_, path)
     found["wall_s"] = time.perf_counter() - wall

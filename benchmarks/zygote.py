@@ -19,18 +19,18 @@ from benchmarks.measure import ROOT
 _IMPORTED = (
     "pandera.polars",
     "pyarrow.compute",
-    "pipeline.cli.main",
+    "pipeline.cli.app",
     "pipeline.engine.local",
     "pipeline.report.html",
-    "pipeline.report.log",
-    "pipeline.report.record",
-    "pipeline.report.several",
+    "pipeline.report.json_log",
+    "pipeline.report.json_log",
+    "pipeline.report.events",
     "pipeline.run",
-    "pipeline.sources.jsonl",
-    "pipeline.sources.ranges",
-    "pipeline.stages.chat.budget",
-    "pipeline.stages.table.stage",
-    "pipeline.stores.session",
+    "pipeline.readers.jsonl",
+    "pipeline.readers.ranges",
+    "pipeline.report.token_budget",
+    "pipeline.stages.table",
+    "pipeline.stores.sync",
 )
 """What a run imports in its course. None of it starts a thread, which a fork would lose."""
 
@@ -121,7 +121,7 @@ def _fork(arguments: list[str]) -> int:
         os.dup2(nothing, handle)
     sys.argv = ["pipeline", *arguments]
     try:
-        from pipeline.cli.main import main
+        from pipeline.cli.app import main
 
         main()
     except SystemExit as end:

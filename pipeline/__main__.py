@@ -9,7 +9,7 @@ import sys
 import threading
 from typing import NoReturn
 
-from pipeline.cli.main import main as command
+from pipeline.cli.app import main as command
 
 
 def main() -> NoReturn:

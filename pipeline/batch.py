@@ -183,7 +183,7 @@ class Samples:
     """Training samples made from records: what a shard holds.
 
     Attributes:
-        table: columns of the kind's shard schema (``pipeline.shards.arrow``), one row a sample.
+        table: columns of the kind's shard schema (``pipeline.shards.schemas``), one row a sample.
         ids: int64 [rows], the record each sample was made from; sorted.
         pages: distinct page images of these samples under the pages schema, or None.
     """

@@ -1,26 +1,154 @@
-"""The plan: which file is read by which schema, in which partitions, by which stages; made before a row is read."""
+"""The plan: which file is read by which schema, in which partitions, by which stages, and what each schema
+promises.
+"""
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pipeline
 from pipeline.certificate.cache import HashCache
-from pipeline.certificate.digest import digest_of
+from pipeline.certificate.digest import digest_of, sha256
 from pipeline.certificate.receipt import memo_key
 from pipeline.certificate.statement import Contract, Inputs
-from pipeline.contract import contract_of, decides
 from pipeline.errors import InputError
-from pipeline.libraries import libraries
-from pipeline.reasons import Policy, Reason
+from pipeline.findings import FileFault, FileNote, file_fault
+from pipeline.readers.discover import Claim, discover
+from pipeline.readers.formats import Inspection, Partition, reader
+from pipeline.reasons import Policy, Reason, Scope
 from pipeline.schema.load import LoadedSchema
-from pipeline.sources.discover import Claim, discover
-from pipeline.sources.fault import FileFault, FileNote
-from pipeline.sources.inspect import inspect
-from pipeline.sources.partition import Partition
-from pipeline.stages.line import Line, build
+from pipeline.schema.model import Schema
+from pipeline.stages.build import Stages, build_stages, label_names
+
+if TYPE_CHECKING:
+    from pipeline.fields import Field
+
+
+# The libraries whose version is part of every memo key and of the certificate.
+
+
+LIBRARIES = (
+    "datasets", "fastexcel", "jinja2", "msgspec", "numpy", "pandera", "pillow", "polars", "pyarrow", "tokenizers",
+)  # fmt: skip
+"""Libraries whose version can change the bytes of a shard; the engine that encodes is proven equal, so is not here."""
+
+
+def library_versions() -> dict[str, str]:
+    """Installed version of each library that can change bytes."""
+    return {name: importlib.metadata.version(name) for name in LIBRARIES}
+
+
+# What one schema promises, resolved before a row is read: the contract that the certificate binds.
+
+
+def dataset_names(schema: Schema) -> dict[str, str]:
+    """Data set of each split: ``{"": name}`` without splits, else ``{split: name.split}``."""
+    if schema.split is None:
+        return {"": schema.name}
+    return {split: f"{schema.name}.{split}" for split in schema.split.shares}
+
+
+def pages_name(schema: Schema) -> str:
+    """Data set of the page images."""
+    return f"{schema.name}.pages"
+
+
+def contract_of(line: Stages) -> Contract:
+    """The contract of a schema whose stages are built."""
+    schema, context = line.context.schema, line.context
+    resolved = schema.model_dump(
+        mode="json", exclude={"description", "tokenizer", "files", "ignore", "quarantine"}
+    )
+    datasets = dict.fromkeys(dataset_names(schema).values(), line.shard)
+    if line.pages is not None:
+        datasets[pages_name(schema)] = line.pages
+    tokenizer = context.tokenizer
+    return Contract(
+        name=schema.name,
+        version=schema.version,
+        kind=schema.kind,
+        digest=digest_of(resolved),
+        datasets=datasets,
+        parameters=_parameters(schema),
+        tokenizer=tokenizer.describe() if tokenizer is not None else None,
+        template=_template(line),
+        labels=label_names(schema),
+        limits=_limits(line),
+        guarantees=[reason.slug for reason in Reason if _guaranteed(schema, reason)],
+        max_rate=schema.quarantine.max_rate,
+    )
+
+
+def decides(contract: Contract) -> dict[str, Any]:
+    """All that decides the bytes made of a source, beside the source: part of every memo key."""
+    return {
+        "contract": contract.digest,
+        "name": contract.name,
+        "tokenizer": contract.tokenizer,
+        "template": contract.template,
+        "limits": contract.limits,
+        "semantics": pipeline.SEMANTICS,
+        "libraries": library_versions(),
+    }
+
+
+def _guaranteed(schema: Schema, reason: Reason) -> bool:
+    """Whether a certified record cannot have this finding."""
+    return reason.facts.scope is Scope.RECORD and schema.policy(reason) is Policy.QUARANTINE
+
+
+def _parameters(schema: Schema) -> dict[str, Any]:
+    """The sections that say how records become samples, every default spelled out."""
+    sections = ("read", "layout", "chat", "table", "tokens", "policies", "split", "output")
+    dumped: dict[str, Any] = schema.model_dump(mode="json", include=set(sections))
+    return {key: value for key, value in dumped.items() if value is not None}
+
+
+def _limits(line: Stages) -> dict[str, Any]:
+    limits = line.context.limits
+    return {} if limits is None else asdict(limits)
+
+
+def _template(line: Stages) -> str | None:
+    """Digest of the template's text, for chats."""
+    text = getattr(line.encode, "template_source", None)
+    return sha256(text.encode()) if isinstance(text, str) else None
+
+
+# Inspection: format, encoding, delimiter, header, sheets and ranges of one file, proven before it is read.
+
+
+def inspect_file(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection:
+    """Prove what a claimed file is and cut it into partitions.
+
+    The cuts depend on the bytes of the file alone. Raises ``FileFault`` for a file that cannot be read.
+    """
+    limit = schema.read.limits.file_mb
+    if claim.bytes > limit * 2**20:
+        raise file_fault(Reason.FILE_LIMIT, claim.source, f"{-(-claim.bytes // 2**20)} MB", f"{limit} MB")
+    delimited = claim.format in ("csv", "tsv")
+    name = "lines" if delimited and schema.read.line_format is not None else claim.format
+    name = "reshaped" if schema.read.reshape else name
+    try:
+        found = reader(name, claim.source).inspect(claim, schema, fields)
+        if schema.read.group_by is None:
+            return found
+        from pipeline.readers.grouped_rows import plan_groups
+
+        return plan_groups(found, claim.path, schema, fields)
+    except OSError as error:
+        raise file_fault(
+            Reason.FILE_UNREADABLE, claim.source, error.strerror or type(error).__name__, name
+        ) from None
+
+
+# The plan: which file is read by which schema, in which partitions, by which stages; made before a row is
+# read.
+
 
 Known = Callable[[str, str], tuple[FileNote, ...] | None]
 """(memo key, source) → notes of the file, or None when it must be read."""
@@ -57,7 +185,7 @@ class Plan:
 
     raw: Path
     schemas: tuple[LoadedSchema, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[Stages, ...]
     contracts: tuple[Contract, ...]
     inputs: tuple[Input, ...]
     notes: tuple[FileNote, ...]
@@ -78,13 +206,13 @@ class Plan:
             contracts=self.contracts,
             version=pipeline.__version__,
             semantics=pipeline.SEMANTICS,
-            libraries=libraries(),
+            libraries=library_versions(),
             notes=sorted(notes),
             repeated=repeated,
         )
 
 
-def make(
+def make_plan(
     raw: Path, schemas: Sequence[LoadedSchema], known: Known | None = None, cache: HashCache | None = None
 ) -> Plan:
     """Make the plan. Tokenizers are loaded and templates probed here, every file is inspected and hashed.
@@ -100,7 +228,7 @@ def make(
         SchemaError, TokenizerError: something a schema names is not there or does not fit.
     """
     check_raw(raw)
-    lines = tuple(build(loaded, raw) for loaded in schemas)
+    lines = tuple(build_stages(loaded, raw) for loaded in schemas)
     contracts = tuple(contract_of(line) for line in lines)
     decided = [digest_of(decides(contract)) for contract in contracts]
     found = discover(raw, [loaded.schema for loaded in schemas])
@@ -134,7 +262,7 @@ def partitions_of(plan: Plan, one: Input) -> tuple[Partition, ...]:
     if one.partitions:
         return one.partitions
     line = plan.lines[one.claim.schema_index]
-    return inspect(one.claim, line.context.schema, line.context.fields).partitions
+    return inspect_file(one.claim, line.context.schema, line.context.fields).partitions
 
 
 def check_raw(raw: Path) -> None:
@@ -154,7 +282,7 @@ def stamp(path: Path) -> tuple[int, int, int]:
 
 
 def _input(
-    claim: Claim, line: Line, decided: str, known: Known | None, cache: HashCache
+    claim: Claim, line: Stages, decided: str, known: Known | None, cache: HashCache
 ) -> tuple[Input, tuple[FileNote, ...]]:
     try:
         before = stamp(claim.path)
@@ -165,7 +293,7 @@ def _input(
     memo = memo_key(claim.source, digest, decided=decided)
     if known is not None and (notes := known(memo, claim.source)) is not None:
         return Input(claim, digest, memo, before, ()), notes
-    inspection = inspect(claim, line.context.schema, line.context.fields)
+    inspection = inspect_file(claim, line.context.schema, line.context.fields)
     return Input(claim, digest, memo, before, inspection.partitions), inspection.notes
 
 

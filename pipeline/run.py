@@ -1,31 +1,66 @@
-"""The whole job on one page: plan → partitions → commit → summary."""
+"""The whole job on one page: plan, partitions, duplicates, publish, summary."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline import ground
+from pipeline import rerun
 from pipeline.certificate.cache import HashCache
 from pipeline.certificate.receipt import Receipt, Repeat
-from pipeline.commit import CleanFolder
+from pipeline.duplicates import KeyCache, find_repeats
 from pipeline.engine.base import Engine
-from pipeline.errors import InputError, SchemaError
-from pipeline.job import Options, Summary, Watch
-from pipeline.partition import Task, forget, process
-from pipeline.plan import Input, Known, Plan, check_raw, make, partitions_of
-from pipeline.reasons import Reason
-from pipeline.refusal import naming
-from pipeline.repeats import find
+from pipeline.errors import GateError, InputError, SchemaError
+from pipeline.findings import FileNote
+from pipeline.plan import Input, Known, Plan, check_raw, make_plan, partitions_of
+from pipeline.publish import CleanFolder
+from pipeline.readers.formats import Partition
+from pipeline.reasons import Policy, Reason
+from pipeline.report.events import Options, Summary, Watch
+from pipeline.rerun import keep_record
 from pipeline.schema.load import LoadedSchema, load_schemas
-from pipeline.short_keys import ShortKeys
-from pipeline.sources.fault import FileNote
-from pipeline.sources.partition import Partition
-from pipeline.unchanged import keep
+from pipeline.worker import Task, forget, process_partition
+
+# What a refused run says of its files: a budget speaks of records, and the user wants to know of both at
+# once.
+
+
+MOST_FILES = 5
+"""Files named in one message."""
+
+_NOTHING = (Reason.FILE_EMPTY, Reason.SHEET_UNREAD, Reason.SHEET_HIDDEN)
+"""Why a file that could be read gave no record."""
+
+
+@contextmanager
+def naming_files(notes: Sequence[FileNote], *, read: bool) -> Iterator[None]:
+    """Add to a ``GateError`` what is wrong with the files, or, where no record was read (``read``), what they hold."""
+    try:
+        yield
+    except GateError as error:
+        told = [
+            n for n in notes if n.reason.facts.default is Policy.ERROR or (not read and n.reason in _NOTHING)
+        ]
+        if not told:
+            raise
+        lines = [str(note) for note in told[:MOST_FILES]]
+        more = len(told) - len(lines)
+        if more:
+            lines.append(f"and {more} more")
+        raise GateError(
+            error.what,
+            where=error.where,
+            found="\n    ".join([error.found, *lines]),
+            expected=error.expected,
+            remedy=error.remedy,
+        ) from error
+
+
+# The whole job on one page: plan → partitions → commit → summary.
 
 
 def run(options: Options, watch: Watch) -> Summary:
@@ -36,16 +71,16 @@ def run(options: Options, watch: Watch) -> Summary:
     """
     clock = _Clock()
     forget()
-    around, looked = ground.circumstances(options), ground.look(options.schemas)
+    around, looked = rerun.program_fingerprint(options), rerun.file_states(options.schemas)
     schemas = _with_budget(load_schemas(list(options.schemas)), options.max_quarantine)
-    named = ground.named_by(schemas)
-    looked = {**ground.look(named), **looked} if named is not None else {}
-    looked = looked if ground.is_settled(looked) else {}
+    named = rerun.files_of_schemas(schemas)
+    looked = {**rerun.file_states(named), **looked} if named is not None else {}
+    looked = looked if rerun.are_settled(looked) else {}
     _apart(options.raw, options.clean)
     check_raw(options.raw)
     with ExitStack() as stack:
         folder = _Folder(options, stack)
-        plan = make(options.raw, schemas, folder.known, folder.cache)
+        plan = make_plan(options.raw, schemas, folder.known, folder.cache)
         clock.lap("plan")
         found, tasks = _tasks(plan, folder, options)
         watch.planned(plan, len(tasks))
@@ -59,12 +94,12 @@ def run(options: Options, watch: Watch) -> Summary:
         faults = (*faults, *more)
         _refuse_unreadable((*plan.faults, *faults), receipts)
         plan = replace(plan, notes=(*plan.notes, *_empty(plan.notes, receipts)))
-        with naming((*plan.notes, *plan.faults, *faults), read=any(r.rows_read for r in receipts)):
+        with naming_files((*plan.notes, *plan.faults, *faults), read=any(r.rows_read for r in receipts)):
             outcome = folder.clean.publish(plan.certificate_inputs(faults, repeated), receipts, options.keys)
         clock.lap("commit")
         sources = {receipt.source for receipt in found}
         summary = Summary(outcome, plan.notes, (*plan.faults, *faults), len(sources), clock.laps)
-        keep(options, around, looked, plan, summary)
+        keep_record(options, around, looked, plan, summary)
     return summary
 
 
@@ -151,11 +186,11 @@ def _second_pass(
     repeated: dict[str, Mapping[str, int]] = {}
     tasks: list[Task] = []
     replaced: set[tuple[str, str, int]] = set()
-    kept = ShortKeys(folder.clean.path)
+    kept = KeyCache(folder.clean.path)
     inputs = {(plan.contracts[one.claim.schema_index].name, one.claim.source): one for one in plan.inputs}
     for loaded in plan.schemas:
         mine = sorted((r for r in receipts if r.contract == loaded.schema.name), key=lambda r: r.order)
-        found = find(loaded.schema, mine, folder.locate, kept)
+        found = find_repeats(loaded.schema, mine, folder.locate, kept)
         repeated[loaded.schema.name] = found.flagged
         for place, receipt in enumerate(mine):
             wanted = found.rejected.get(place, ())
@@ -167,7 +202,7 @@ def _second_pass(
             replaced.add(receipt.order)
     kept.save()
     left = [receipt for receipt in receipts if receipt.order not in replaced]
-    made = _engine(options.engine)(tasks, process, options.workers, watch.partition)
+    made = _engine(options.engine)(tasks, process_partition, options.workers, watch.partition)
     receipts, faults = _sound(left, made)
     return receipts, repeated, faults
 
@@ -175,8 +210,8 @@ def _second_pass(
 def _worker(watch: Watch, options: Options, tasks: int) -> Callable[[Task], Receipt | FileNote]:
     """What an engine calls for each task. In this process, each batch can be told of."""
     if options.engine == "local" and (options.workers == 1 or tasks == 1):
-        return lambda task: process(task, watch.batch)
-    return process
+        return lambda task: process_partition(task, watch.batch)
+    return process_partition
 
 
 def _sound(

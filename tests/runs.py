@@ -14,14 +14,14 @@ import pyarrow as pa
 from pipeline.batch import Batch, Findings
 from pipeline.certificate.receipt import Receipt, memo_key
 from pipeline.certificate.statement import Contract, Inputs
-from pipeline.commit import CleanFolder, Outcome
+from pipeline.publish import CleanFolder, PublishOutcome
 from pipeline.reasons import Policy, Reason
-from pipeline.shards import arrow
-from pipeline.shards.part import data_folder, quarantine_folder
+from pipeline.shards import schemas
+from pipeline.shards.files import data_folder, quarantine_folder
 from pipeline.shards.quarantine import QuarantineWriter
 from pipeline.shards.writer import ShardWriter
 
-SCHEMA = arrow.tokens([], labels=True)
+SCHEMA = schemas.tokens([], labels=True)
 NAME = "demo"
 
 
@@ -54,9 +54,9 @@ def table(source: str, rows: int, seed: int = 0) -> pa.Table:
             "sheet": pa.nulls(rows, pa.string()),
             "row": pa.array(range(1, rows + 1), pa.int64()),
             "notes": pa.array([[] for _ in range(rows)], pa.list_(pa.string())),
-            "input_ids": pa.array(ids, arrow.IDS),
-            "attention_mask": pa.array([[1] * len(i) for i in ids], arrow.MASK),
-            "labels": pa.array([[-100, *i[1:]] for i in ids], arrow.IDS),
+            "input_ids": pa.array(ids, schemas.IDS),
+            "attention_mask": pa.array([[1] * len(i) for i in ids], schemas.MASK),
+            "labels": pa.array([[-100, *i[1:]] for i in ids], schemas.IDS),
         }
     ).select(SCHEMA.names)
 
@@ -114,7 +114,7 @@ def run(
     fsync: bool = False,
     keys: Sequence[Path] = (),
     facts: Mapping[str, Any] | None = None,
-) -> Outcome:
+) -> PublishOutcome:
     """A whole run: each source is (rows, seed); what is known from the run before is taken over."""
     with CleanFolder(clean, fsync=fsync, force=force) as folder:
         receipts: list[Receipt] = []

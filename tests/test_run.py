@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.certificate.statement import parse
-from pipeline.job import Options, Summary
-from pipeline.report.watch import Watch
+from pipeline.report.events import Options, SilentWatch, Summary
 from pipeline.run import run
 
 SCHEMA = """\
@@ -41,7 +40,7 @@ ROWS = st.lists(
 def sanitize(folder: Path, schema: str = SCHEMA, clean: str = "clean", **chosen: Any) -> Summary:
     path = folder / "schema.yaml"
     path.write_text(schema)
-    return run(Options(folder / "raw", folder / clean, (path,), fsync=False, **chosen), Watch())
+    return run(Options(folder / "raw", folder / clean, (path,), fsync=False, **chosen), SilentWatch())
 
 
 def rows_of(clean: Path, dataset: str) -> list[dict[str, Any]]:

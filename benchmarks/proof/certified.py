@@ -66,7 +66,7 @@ def _child(place: Path, out: Path, name: str, precision: str, steps: int, device
 
 
 def _train(place: Path, out: Path, name: str, precision: str, steps: int, device: str) -> Any:
-    from pipeline.train.fault import refuse
+    from pipeline.train.faults import refuse
     from pipeline.train.load import open_certified
     from pipeline.train.preflight import preflight
     from pipeline.train.recipe import load_recipe

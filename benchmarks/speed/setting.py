@@ -12,9 +12,9 @@ import torch
 from pipeline.train.batches import Step
 from pipeline.train.collate import Minibatch
 from pipeline.train.load import open_certified
-from pipeline.train.ragged import Int64s
 from pipeline.train.ranks import Ranks
 from pipeline.train.recipe import load_recipe
+from pipeline.train.rows import Int64s
 from pipeline.train.train import Job, Loop
 
 LAYOUT_BASE: dict[str, Any] = {

@@ -21,7 +21,7 @@ _HEAD = """# Command line
 
 def commands_page() -> str:
     """All commands, in the order of the help."""
-    from pipeline.cli.main import app
+    from pipeline.cli.app import app
 
     return _HEAD + "".join(_section(name, function) for name, function in _walk(app, ""))
 

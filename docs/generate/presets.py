@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import resources
 
-from pipeline.schema.preset import presets
+from pipeline.schema.load import presets
 
 _HEAD = """# Presets
 

@@ -1,7 +1,8 @@
-"""What one partition brought: the only thing that engines move, and the memory that makes a rerun cheap.
+"""What one partition brought: the only thing that engines move, the memory that makes a rerun cheap, and sums
+over many.
 
 ``process_partition(partition, plan) -> Receipt`` writes its own shards below ``folder.staging`` (into
-``data_folder(dataset)`` and ``quarantine_folder(contract)``, see ``pipeline.shards.part``) and returns their facts.
+``data_folder(dataset)`` and ``quarantine_folder(contract)``, see ``pipeline.shards.files``) and returns their facts.
 A certificate holds every receipt. A later run that finds a receipt with its memo key takes the receipt and its
 shards over and does not read the source again.
 """
@@ -10,10 +11,47 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.certificate.digest import digest_of
-from pipeline.shards.part import Part, data_folder, quarantine_folder
+from pipeline.shards.files import Part, data_folder, quarantine_folder
+from pipeline.shards.statistics import merge
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+# Statistics of a whole data set, from those of its shards.
+
+
+def statistics_of_parts(parts: Iterable[Part]) -> dict[str, dict[str, Any]]:
+    """Statistics by column path over all shards of a data set, as plain JSON values."""
+    whole = merge(part.statistics for part in parts)
+    return {path: facts.to_json() for path, facts in sorted(whole.items())}
+
+
+def histogram(lengths: npt.NDArray[np.integer[Any]]) -> dict[str, int]:
+    """Samples by length, in buckets that double: the key is the bucket's upper end ("64" holds 33 to 64)."""
+    if not len(lengths):
+        return {}
+    import numpy as np
+
+    powers = np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64)
+    buckets, counts = np.unique(powers, return_counts=True)
+    return {str(1 << int(power)): int(count) for power, count in zip(buckets, counts, strict=True)}
+
+
+def total_histogram(histograms: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Several histograms together, in order of their buckets."""
+    whole: dict[str, int] = {}
+    for counts in histograms:
+        for bucket, count in counts.items():
+            whole[bucket] = whole.get(bucket, 0) + count
+    return dict(sorted(whole.items(), key=lambda item: int(item[0])))
+
+
+# What one partition brought: the only thing that engines move, and the memory that makes a rerun cheap.
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -16,11 +16,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.certificate.failure import Code, Failure, failure
+from pipeline.certificate.failures import Code, Failure, failure
 from pipeline.certificate.folder import read_certificate
 from pipeline.errors import SchemaError, StorageError
-from pipeline.shards.durable import storage_errors, write_atomic
-from pipeline.shards.lock import FolderLock
+from pipeline.shards.files import FolderLock, storage_errors, write_atomic
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey

@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pipeline.certificate import receipt as receipts_
-from pipeline.certificate import statistics
+from pipeline.certificate import receipt as statistics
 from pipeline.certificate.digest import canonical, digest_of, exact, read, root_over
 from pipeline.certificate.receipt import Receipt
-from pipeline.shards.part import PLACE, Part, data_folder, quarantine_folder
+from pipeline.shards.files import PLACE, Part, data_folder, quarantine_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -257,8 +257,8 @@ def _dataset(
         "fields": fields_of(schema),
         "rows": sum(part.rows for part in parts),
         "parts": [part.name for part in parts],
-        "statistics": statistics.of_parts(parts),
-        "lengths": statistics.total(r.lengths.get(name, {}) for r in mine),
+        "statistics": statistics.statistics_of_parts(parts),
+        "lengths": statistics.total_histogram(r.lengths.get(name, {}) for r in mine),
     }
 
 

@@ -7,24 +7,118 @@ is judged as well: it has no certificate, and Arrow files in it that are cut are
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from pipeline.certificate import shard
-from pipeline.certificate.accounts import disagreements
-from pipeline.certificate.bare import broken_files
+from pipeline.certificate import receipt as statistics
+from pipeline.certificate import shard_check
 from pipeline.certificate.cache import HashCache
-from pipeline.certificate.failure import Code, Failure, Verdict, failure
-from pipeline.certificate.folder import STAGING
-from pipeline.certificate.foreign import foreign_files, walk
+from pipeline.certificate.failures import Code, Failure, Verdict, failure
+from pipeline.certificate.folder import PREVIOUS, REFUSED, STAGING
+from pipeline.certificate.receipt import Receipt
+from pipeline.certificate.shard_check import broken_files
 from pipeline.certificate.sign import ENVELOPE, check, is_stale
-from pipeline.certificate.statement import CERTIFICATE, FORM_ERRORS, Statement, datasets_of, parse
+from pipeline.certificate.statement import CERTIFICATE, FORM_ERRORS, Statement, datasets_of, parse, totals
+from pipeline.shards.files import Part, data_folder
 from pipeline.shards.hf import pointers
-from pipeline.shards.part import Part
+
+# Whether a certificate agrees with itself: every sum that can be made again is made again.
+
+
+def account_failures(statement: Statement) -> Iterator[Failure]:
+    """Accounts that do not add up: records read = certified + quarantined + dropped, per partition and in all; rows
+    and statistics of a data set from its shards; the quarantine's counts from the partitions'."""
+    receipts, files = statement.receipts(), statement.files
+    for receipt in receipts:
+        if words := receipt.imbalance():
+            yield failure(Code.ACCOUNTS_MISMATCH, f"partition {receipt.source}", words)
+    yield from _equal("totals", statement.predicate["totals"], totals(receipts))
+    contracts = {facts["contract"] for facts in statement.datasets.values()}
+    yield from _equal("quarantine", sorted(statement.predicate["quarantine"]), sorted(contracts))
+    for contract, stated in statement.predicate["quarantine"].items():
+        mine = [receipt for receipt in receipts if receipt.contract == contract]
+        parts = [part.name for receipt in mine for part in receipt.quarantine]
+        yield from _equal(f"quarantine {contract}", stated, totals(mine) | {"parts": parts})
+    for name, facts in statement.datasets.items():
+        mine = [receipt for receipt in receipts if receipt.contract == facts["contract"]]
+        yield from _dataset(name, facts, mine, files)
+    named = {file for receipt in receipts for file in receipt.files()}
+    named |= {f"{data_folder(n)}/{p}" for n, facts in statement.datasets.items() for p in facts["parts"]}
+    for unnamed in sorted(set(files) ^ named):
+        yield failure(Code.ACCOUNTS_MISMATCH, f"file {unnamed}", "of no partition and no data set")
+
+
+def _dataset(
+    name: str, facts: Mapping[str, Any], receipts: list[Receipt], files: Mapping[str, Part]
+) -> Iterator[Failure]:
+    parts = [part for receipt in receipts for part in receipt.parts.get(name, ())]
+    if not parts:
+        parts = [files[f"{data_folder(name)}/{part}"] for part in facts["parts"]]
+    where = f"data set {name}"
+    yield from _equal(f"{where}, shards", facts["parts"], [part.name for part in parts])
+    yield from _equal(f"{where}, rows", facts["rows"], sum(part.rows for part in parts))
+    yield from _equal(f"{where}, statistics", facts["statistics"], statistics.statistics_of_parts(parts))
+    lengths = statistics.total_histogram(receipt.lengths.get(name, {}) for receipt in receipts)
+    yield from _equal(f"{where}, lengths", facts["lengths"], lengths)
+
+
+def _equal(where: str, stated: object, made: object) -> Iterator[Failure]:
+    if stated != made:
+        yield failure(Code.ACCOUNTS_MISMATCH, where, "stated otherwise than its parts give")
+
+
+# Files in an output folder that its certificate does not speak of.
+
+
+OURS = (".gitignore", ".dvcignore")
+"""Names that say how the folder is kept and hold no data."""
+
+
+def foreign_files(clean: Path, named: Container[str]) -> Iterator[tuple[bool, Failure]]:
+    """Every file that is not named, each with whether it is a failure: a file that a loader could take for data is,
+    any other is a note.
+
+    ``cache-*.arrow`` beside shards is what ``datasets`` trusts as the result of an earlier ``.map``.
+    """
+    for name in walk(clean):
+        top = name.split("/", 1)[0]
+        if name in named or top == PREVIOUS or name in OURS:
+            continue
+        if top in (STAGING, REFUSED):
+            continue
+        is_data = "/" in name or name.endswith((".arrow", ".parquet", ".json", ".jsonl", ".csv"))
+        if name.endswith(".arrow"):
+            yield True, failure(Code.FOREIGN_SHARD, name, "a shard that the certificate does not name")
+        elif is_data:
+            yield True, failure(Code.FOREIGN_FILE, name, "a file that the certificate does not name")
+        else:
+            yield False, failure(Code.FOREIGN_FILE, name, "a file that the certificate does not name")
+    if any(walk(clean / STAGING)):
+        yield False, failure(Code.RUN_UNFINISHED, STAGING, "shards of a run that did not finish, or goes on")
+    if any(walk(clean / REFUSED)):
+        yield False, failure(Code.RUN_REFUSED, REFUSED, "the quarantine of a run that was refused")
+
+
+def walk(folder: Path) -> Iterator[str]:
+    """Every file below a folder by its name relative to it, in order; links to files count as files."""
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            yield os.path.relpath(Path(place) / name, folder)
+        # A link to a folder is not walked into, but must be seen.
+        yield from (
+            os.path.relpath(Path(place) / name, folder)
+            for name in folders
+            if (Path(place) / name).is_symlink()
+        )
+
+
+# Whether an output folder is what its certificate says, whole and to the byte.
+
 
 ATTEMPTS = 5
 """How often verification begins again when the certificate changes under it."""
@@ -139,7 +233,7 @@ def _certified(
         found.failures.append(
             failure(Code.ROOT_MISMATCH, CERTIFICATE, f"root {statement.root}", f"root {root}")
         )
-    found.failures.extend(disagreements(statement))
+    found.failures.extend(account_failures(statement))
     _shards(clean, level, statement, found, cache, threads)
     expected = pointers(datasets_of(statement))
     found.failures.extend(_pointers(clean, expected))
@@ -154,12 +248,12 @@ def _shards(
 
     def look(item: tuple[str, Part]) -> tuple[list[Failure], int]:
         name, part = item
-        if lost := shard.present(clean / name, name, part):
+        if lost := shard_check.present(clean / name, name, part):
             return [lost], 0
         if level is Level.STAT or (level is Level.CACHED and cache.knows(name, part.sha256)):
             return [], 0
         before = cache.stamp(name)
-        faults = shard.compare(clean / name, name, part, _fields(name, fields))
+        faults = shard_check.compare(clean / name, name, part, _fields(name, fields))
         if not faults:
             cache.learn(name, part.sha256, before)
         return faults, part.bytes

@@ -1,4 +1,4 @@
-"""``quarantine``: look at what was set aside, and why."""
+"""``quarantine`` and ``reasons``: what was set aside and why, and the catalogue of all reasons."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from typing import Annotated
 
 import typer
 
+# ``quarantine``: look at what was set aside, and why.
+
+
 ONLY = ("certificate.json", "quarantine/", ".refused/")
 """Files of an output folder that are looked at."""
 
-app = typer.Typer(help="Look at the records that were set aside.", no_args_is_help=True)
+quarantine_app = typer.Typer(help="Look at the records that were set aside.", no_args_is_help=True)
 
 
-@app.command("show")
+@quarantine_app.command("show")
 def show_command(
     clean: Annotated[str, typer.Argument(help="Output folder of a run, or its URL.", show_default=False)],
     reason: Annotated[
@@ -28,11 +31,11 @@ def show_command(
 ) -> None:
     """List the records that the last run set aside, also where it was refused: place, reason, what was found and
     expected, what to do."""
-    from pipeline.certificate.refused import refused_parts
+    from pipeline.certificate.folder import refused_parts
     from pipeline.errors import SchemaError
     from pipeline.reasons import Reason
     from pipeline.report.quarantine import print_json, print_records, records
-    from pipeline.stores.session import fetched
+    from pipeline.stores.sync import fetched
 
     wanted = set(reason or ())
     for slug in sorted(wanted):
@@ -52,3 +55,53 @@ def show_command(
             print_json(found, limit)
         else:
             print_records(found, limit, cells=cells)
+
+
+# ``reasons``: the catalogue of everything a record, file or run can be found guilty of.
+
+
+def reasons_command(
+    slug: Annotated[str | None, typer.Argument(help="Show one reason in full.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """List the reasons, what they do to training and what becomes of the record."""
+    import json
+
+    from pipeline.errors import SchemaError
+    from pipeline.reasons import Reason
+
+    if slug is not None:
+        try:
+            shown = [Reason.of(slug)]
+        except KeyError:
+            raise SchemaError(
+                "unknown reason", found=slug, remedy="`python -m pipeline reasons` lists them"
+            ) from None
+    else:
+        shown = list(Reason)
+    if as_json:
+        typer.echo(json.dumps([_facts(reason) for reason in shown], indent=2))
+    elif slug is not None:
+        for name, value in _facts(shown[0]).items():
+            typer.echo(f"{name:9} {', '.join(value) if isinstance(value, list) else value}")
+    else:
+        from pipeline.report.terminal import print_reasons
+
+        print_reasons(shown)
+
+
+def _facts(reason: object) -> dict[str, object]:
+    from pipeline.reasons import Reason
+
+    assert isinstance(reason, Reason)  # noqa: S101
+    facts = reason.facts
+    return {
+        "reason": facts.slug,
+        "title": facts.title,
+        "scope": facts.scope.value,
+        "effect": facts.severity.value,
+        "default": facts.default.value,
+        "options": [policy.value for policy in facts.options],
+        "message": reason.message("<found>", "<expected>"),
+        "remedy": facts.remedy,
+    }

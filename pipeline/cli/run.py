@@ -1,16 +1,92 @@
-"""``run``: the main job."""
+"""``run`` and ``plan``: the main job, and what it would do."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.errors import SchemaError
+from pipeline.process import one_each
+from pipeline.report.events import Options, Summary, Watch
+from pipeline.rerun import unchanged
+
 if TYPE_CHECKING:
-    from pipeline.job import Options, Summary
-    from pipeline.report.watch import Watch
+    from pipeline.report.events import SilentWatch
+
+
+# Where a run starts: it ends here when nothing changed since the last one; else the whole job is done.
+
+
+def start(options: Options, watch: Watch) -> Summary:
+    """Do the whole job, or nothing where nothing is to do.
+
+    Raises:
+        CleanroomError: as ``pipeline.run.run``.
+    """
+    if (summary := unchanged(options, watch)) is not None:
+        return summary
+    one_each()
+    # Only now: what reads, judges and encodes takes three quarters of a second to import.
+    from pipeline.run import run as whole
+
+    return whole(options, watch)
+
+
+# Which schema files a command uses.
+
+
+DEFAULT = Path("schemas")
+
+
+def schema_files(named: Sequence[Path] | None, folder: Path | None) -> tuple[Path, ...]:
+    """The files named, and those of a folder; without either, those of ``schemas/``.
+
+    Raises:
+        SchemaError: the folder is not there or holds no schema.
+    """
+    files = list(named or ())
+    if folder is not None or not files:
+        where = folder if folder is not None else DEFAULT
+        inside = sorted([*where.glob("*.yaml"), *where.glob("*.yml")]) if where.is_dir() else []
+        if not inside:
+            raise SchemaError(
+                "no schema file in this folder" if where.is_dir() else "the schema folder is not there",
+                where=str(where),
+                expected="at least one .yaml file",
+                remedy="name a file with --schema or a folder with --schemas",
+            )
+        files += inside
+    return tuple(dict.fromkeys(files))
+
+
+# ``plan``: what a run would do, before anything runs.
+
+
+def plan_command(
+    raw: Annotated[Path, typer.Argument(help="Folder with the raw files.", show_default=False)],
+    schema: Annotated[
+        list[Path] | None, typer.Option("--schema", help="A schema file; may be given several times.")
+    ] = None,
+    schemas: Annotated[
+        Path | None, typer.Option("--schemas", help="Folder of schema files (default: schemas/).")
+    ] = None,
+) -> None:
+    """Show which file is read by which schema, how it is cut, which stages and rules apply. Nothing is written."""
+    from pipeline.errors import Exit
+    from pipeline.plan import make_plan
+    from pipeline.report.terminal import print_plan
+    from pipeline.schema.load import load_schemas
+
+    plan = make_plan(raw, load_schemas(list(schema_files(schema, schemas))))
+    print_plan(plan)
+    raise typer.Exit(Exit.INPUT if plan.faults else Exit.OK)
+
+
+# ``run``: the main job.
 
 
 class LogFormat(StrEnum):
@@ -81,20 +157,17 @@ def run_command(
     Exit codes: 0 published or unchanged, 2 wrong schema or arguments, 3 over the quarantine budget, 4 a file could
     not be read (the others are published), 74 disk, 75 busy.
     """
-    from pipeline.cli.schema_files import schema_files
-    from pipeline.exits import Exit
-    from pipeline.job import Options
-    from pipeline.report.several import Several
-    from pipeline.start import run
-    from pipeline.stores.session import session
+    from pipeline.errors import Exit
+    from pipeline.report.events import Options, WatchGroup
+    from pipeline.stores.sync import session
 
     watches = _watches(log_format, batch_size, prometheus, lineage, raw, clean)
-    with Several(watches) as watch, session(raw, clean) as places:
+    with WatchGroup(watches) as watch, session(raw, clean) as places:
         options = Options(
             places.raw, places.clean, schema_files(schema, schemas), workers, max_quarantine, force, fsync,
             engine.value, tuple(sign or ()),
         )  # fmt: skip
-        summary = run(options, watch)
+        summary = start(options, watch)
         places.publish(summary.outcome.statement)
         _write(options, summary, record, metrics, plots, report)
         code = Exit.INPUT if summary.faults else Exit.OK
@@ -111,11 +184,11 @@ def _watches(
     lineage: Path | None,
     raw: str,
     clean: str,
-) -> list[Watch]:
+) -> list[SilentWatch]:
     """Whoever is told of the run; only what is asked for is imported."""
-    watches: list[Watch] = []
+    watches: list[SilentWatch] = []
     if log_format is LogFormat.JSON:
-        from pipeline.report.log import JsonLog
+        from pipeline.report.json_log import JsonLog
 
         watches.append(JsonLog())
     else:
@@ -127,7 +200,7 @@ def _watches(
 
         watches.append(Prometheus(prometheus))
     if lineage:
-        from pipeline.report.lineage import Lineage
+        from pipeline.report.openlineage import Lineage
 
         watches.append(Lineage(lineage, raw, clean))
     return watches
@@ -155,6 +228,6 @@ def _write(
 
         html.write(report, statement, (*summary.notes, *summary.faults))
     if record is not None:
-        from pipeline.report import record as recorded
+        from pipeline.report import json_log as recorded
 
-        recorded.write(record, options, summary)
+        recorded.write_run_record(record, options, summary)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from pipeline.train.facts import Certified
     from pipeline.train.preflight import Preflight
     from pipeline.train.recipe import Recipe
+    from pipeline.train.rows import CertifiedSet
 
 
 class Device(StrEnum):
@@ -48,7 +48,7 @@ def train_command(
     On several GPUs: torchrun --nproc-per-node 8 -m pipeline train CLEAN --recipe llama-lora --model DIR
     --set batch.micro_batches=8
     """
-    from pipeline.train.fault import refuse
+    from pipeline.train.faults import refuse
     from pipeline.train.preflight import preflight
     from pipeline.train.ranks import world_size
     from pipeline.train.train import Job, check_world, train
@@ -77,7 +77,7 @@ def preflight_command(
     change: SET = None,
 ) -> None:
     """Compare data, model, recipe, machine and memory; nothing is loaded. Exit 6 when the job would be refused."""
-    from pipeline.train.fault import refuse
+    from pipeline.train.faults import refuse
     from pipeline.train.preflight import preflight
 
     facts, chosen = _resolved(clean, split, recipe, model, change)
@@ -88,7 +88,7 @@ def preflight_command(
 
 def _resolved(
     clean: Path, split: str | None, recipe: str, model: Path | None, change: list[str] | None
-) -> tuple[Certified, Recipe]:
+) -> tuple[CertifiedSet, Recipe]:
     """The data set, and the recipe with what the command line changes in it."""
     import yaml
 
@@ -108,15 +108,15 @@ def _resolved(
     return facts, load_recipe(recipe or _default_recipe(facts), changes)
 
 
-def _default_recipe(facts: Certified) -> str:
+def _default_recipe(facts: CertifiedSet) -> str:
     """The packaged recipe for a kind of data set."""
     if facts.kind == "layout":
         return "layoutlmv3" if facts.limits.get("family") == "layoutlmv3" else "lilt"
     return "llama-lora"
 
 
-def _show(facts: Certified, recipe: Recipe, found: Preflight) -> None:
-    from pipeline.train.fault import Weight
+def _show(facts: CertifiedSet, recipe: Recipe, found: Preflight) -> None:
+    from pipeline.train.faults import Weight
 
     gib = 2**30
     needed = found.needed

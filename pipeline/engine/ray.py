@@ -19,7 +19,7 @@ from typing import Any
 
 from pipeline.engine.base import Result, Task, ignore, source_of
 from pipeline.errors import BusyError, SchemaError
-from pipeline.threads import one_each
+from pipeline.process import one_each
 
 RETRIES = 3
 """How often a task is run again after its worker or node died."""

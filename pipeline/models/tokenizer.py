@@ -5,27 +5,105 @@ Every text is encoded as plain text: nothing is added, and text that spells a co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
+from pipeline.arrow_lists import within
 from pipeline.errors import TokenizerError
-from pipeline.models.affixes import affixes
-from pipeline.models.engine import Engine, Int32s, Int64s, Reference
-from pipeline.models.fast import choose
 from pipeline.models.fingerprint import canonical_digest, probe_digest
-from pipeline.models.token_bytes import byte_places, bytes_of_characters, character_spans, token_bytes
+from pipeline.models.token_offsets import byte_places, bytes_of_characters, character_spans, token_bytes
+from pipeline.models.tokenizer_engines import Engine, Int32s, Int64s, Reference, choose
 from pipeline.models.tokenizer_files import ROLES, TokenizerFiles, alter, marks_first, read_folder
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from pipeline.models.words import WordMemory
     from pipeline.schema.model import Tokenizer as TokenizerSpec
+
+
+# The special tokens that a tokenizer puts around one plain text, as its post-processor says.
+
+
+PROBE, PROBE_ID = "a", 2**31 - 1
+
+
+def affixes(state: dict[str, Any]) -> tuple[Int32s, Int32s]:
+    """Ids before and after a text (``[CLS] … [SEP]``, ``<s> … </s>``, a start token alone), int32.
+
+    The post-processor carries its ids, so it is asked over a vocabulary of one word: loading the tokenizer itself
+    again would cost more than all else at the start of a run.
+
+    Args:
+        state: the parsed tokenizer.json.
+    """
+    import tokenizers
+
+    processor = state.get("post_processor")
+    if processor is None:
+        return np.empty(0, np.int32), np.empty(0, np.int32)
+    model = {"type": "WordLevel", "vocab": {PROBE: PROBE_ID}, "unk_token": PROBE}
+    small = {"version": "1.0", "added_tokens": [], "model": model, "post_processor": processor}
+    names = ("truncation", "padding", "normalizer", "pre_tokenizer", "decoder")
+    backend = tokenizers.Tokenizer.from_str(json.dumps(dict.fromkeys(names) | small))
+    whole = np.asarray(backend.encode(PROBE, add_special_tokens=True).ids, np.int64)
+    at = int(np.flatnonzero(whole == PROBE_ID)[0])
+    return whole[:at].astype(np.int32), whole[at + 1 :].astype(np.int32)
+
+
+# Words of pages, each tokenized once: pages repeat their words, so that a bounded memory of them pays.
+
+
+CAPACITY = 200_000
+"""Most words remembered; then the memory starts anew."""
+
+Encode = Callable[[Sequence[str]], tuple[Int32s, Int64s]]
+
+
+class WordCache:
+    """Ids of words seen before."""
+
+    def __init__(self, encode: Encode) -> None:
+        self._encode = encode
+        self._forget()
+
+    def _forget(self) -> None:
+        self._places: dict[str, int] = {}
+        self._ids = np.empty(0, np.int32)
+        self._lengths = np.empty(0, np.int64)
+
+    def encode(self, words: Sequence[str] | pa.Array) -> tuple[Int32s, Int64s]:
+        """Ids of all words one after the other, and the count of each."""
+        array = words if isinstance(words, pa.Array) else pa.array(words, pa.string())
+        if not len(array):
+            return np.empty(0, np.int32), np.empty(0, np.int64)
+        coded = array.dictionary_encode()
+        distinct = coded.dictionary.to_pylist()
+        places = self._places_of(distinct)[coded.indices.to_numpy(zero_copy_only=False)]
+        starts = np.cumsum(self._lengths) - self._lengths
+        lengths = self._lengths[places]
+        return self._ids[np.repeat(starts[places], lengths) + within(lengths)], lengths
+
+    def _places_of(self, distinct: list[str]) -> Int64s:
+        """Place of each word in the memory; words not seen before are tokenized and kept."""
+        if len(self._places) + len(distinct) > max(CAPACITY, len(distinct)):
+            self._forget()
+        fresh = [word for word in distinct if word not in self._places]
+        if fresh:
+            ids, lengths = self._encode(fresh)
+            self._places |= {word: len(self._places) + i for i, word in enumerate(fresh)}
+            self._ids = np.concatenate([self._ids, ids])
+            self._lengths = np.concatenate([self._lengths, lengths])
+        return np.fromiter((self._places[word] for word in distinct), np.int64, len(distinct))
+
+
+# The tokenizer: loaded once, its special tokens known, its digests taken, its texts encoded in batches.
 
 
 class Tokenizer:
@@ -89,12 +167,11 @@ class Tokenizer:
         return token_bytes(self._files.state, self.added)
 
     @cached_property
-    def _words(self) -> WordMemory:
-        from pipeline.models.words import WordMemory
+    def _words(self) -> WordCache:
 
         # Always the reference: distinct words are few, and fastokens 0.3.5 slows down with the square of their number
         # under RoBERTa's vocabulary (80,000 words of six letters: 5.9 s against 0.4 s).
-        return WordMemory(self.reference.encode)
+        return WordCache(self.reference.encode)
 
     @property
     def engine(self) -> str:
@@ -211,7 +288,7 @@ def load(spec: TokenizerSpec, schema_dir: Path) -> Tokenizer:
         if key not in _LOADED:
             _LOADED[key] = Tokenizer(read_folder(folder, spec.path))
     else:
-        from pipeline.models.hub import read_hub
+        from pipeline.models.tokenizer_files import read_hub
 
         key = (str(spec.hub), str(spec.revision))
         if key not in _LOADED:

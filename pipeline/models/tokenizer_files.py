@@ -1,4 +1,5 @@
-"""What a tokenizer folder (or hub id) says: tokenizer.json, the special tokens and the chat template.
+"""What a tokenizer folder, or a hub id with a pinned revision, says: tokenizer.json, special tokens, chat
+template.
 
 A folder is read without transformers: importing it costs more than a small run. The settings which transformers
 would apply on top of tokenizer.json when it loads the folder are applied here as well, so that the ids are equal.
@@ -13,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import TokenizerError
+
+# What a tokenizer folder (or hub id) says: tokenizer.json, the special tokens and the chat template.
+
 
 ROLES = ("bos", "eos", "pad", "cls", "sep", "unk", "mask")
 MAX_TOKENIZER_BYTES = 256 * 2**20
@@ -202,3 +206,39 @@ def alter(files: TokenizerFiles, control: frozenset[str], continuing: bool) -> T
 def _pre_tokenizers(state: dict[str, Any]) -> list[dict[str, Any]]:
     before = state.get("pre_tokenizer")
     return before.get("pretokenizers", [before]) if isinstance(before, dict) else []
+
+
+# A tokenizer by hub id and pinned revision, loaded through transformers.
+
+
+def read_hub(hub: str, revision: str) -> TokenizerFiles:
+    """Load it from the hub or its local cache. Raises TokenizerError when it cannot be had."""
+    from transformers import AutoTokenizer
+
+    try:
+        loaded = AutoTokenizer.from_pretrained(hub, revision=revision, trust_remote_code=False)
+    except Exception as error:
+        raise TokenizerError(
+            "the tokenizer cannot be loaded from the hub",
+            where=f"{hub}@{revision}",
+            found=type(error).__name__,
+            expected="a public tokenizer, or one in the local cache",
+            remedy="check id and revision and go online once; or save the tokenizer to a folder "
+            "(AutoTokenizer.from_pretrained(...).save_pretrained(folder)) and name it under `tokenizer: path:`",
+        ) from None
+    backend = getattr(loaded, "backend_tokenizer", None)
+    if backend is None:
+        raise TokenizerError(
+            "the tokenizer has no fast implementation",
+            where=f"{hub}@{revision}",
+            found=type(loaded).__name__,
+            expected="a fast tokenizer (tokenizer.json)",
+        )
+    config: dict[str, object] = {
+        "tokenizer_class": type(loaded).__name__,
+        "model_max_length": loaded.model_max_length,
+        "chat_template": loaded.chat_template,
+    }
+    for role in ROLES:
+        config[f"{role}_token"] = getattr(loaded, f"{role}_token", None)
+    return assemble(hub, json.loads(backend.to_str()), config, {}, None)

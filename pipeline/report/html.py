@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.certificate.statement import Statement
+from pipeline.findings import FileNote
 from pipeline.reasons import Reason
-from pipeline.report.counted import dataset_tokens, findings_of
-from pipeline.shards.durable import storage_errors, write_atomic
-from pipeline.sources.fault import FileNote
+from pipeline.report.metrics import dataset_tokens, findings_table
+from pipeline.shards.files import storage_errors, write_atomic
 
 TEMPLATE = Path(__file__).with_name("report.html.jinja")
 
@@ -74,7 +74,7 @@ def _schema(name: str, accounts: dict[str, Any], predicate: Any) -> dict[str, st
 
 
 def _findings(predicate: Mapping[str, Any]) -> list[dict[str, Any]]:
-    rows = findings_of(predicate)
+    rows = findings_table(predicate)
     most = max((count for _, _, count in rows), default=1)
     return [
         {

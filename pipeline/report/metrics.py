@@ -5,13 +5,42 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pipeline.certificate.statement import Statement
-from pipeline.report.budget import budgets
-from pipeline.report.counted import dataset_tokens, findings_of
-from pipeline.shards.durable import storage_errors, write_atomic
+from pipeline.reasons import Policy
+from pipeline.report.token_budget import budgets
+from pipeline.shards.files import storage_errors, write_atomic
+
+# What a certificate counts, in the order in which every report shows it.
+
+
+def findings_table(predicate: Mapping[str, Any]) -> list[tuple[Policy, str, int]]:
+    """(policy, reason slug, records): what was set aside first, then repairs, then flags; the frequent ones first.
+
+    Records whose content stands elsewhere and that are only counted are among the flags.
+    """
+    totals = predicate["totals"]
+    flags: dict[str, int] = dict(totals["flags"])
+    for counts in predicate["repeated"].values():
+        for slug, count in counts.items():
+            flags[slug] = flags.get(slug, 0) + count
+    kinds = ((Policy.QUARANTINE, totals["reasons"]), (Policy.REPAIR, totals["repairs"]), (Policy.FLAG, flags))
+    return [
+        (policy, slug, count)
+        for policy, counts in kinds
+        for slug, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    ]
+
+
+def dataset_tokens(facts: Mapping[str, Any]) -> int:
+    """Tokens of a data set."""
+    return int(facts["statistics"].get("input_ids[]", {}).get("count", 0))
+
+
+# Deterministic metrics of a run, for DVC and dashboards: made from the certificate, so they repeat with it.
 
 
 def metrics_of(statement: Statement) -> dict[str, Any]:
@@ -35,7 +64,7 @@ def write(path: Path, statement: Statement, clean: Path) -> None:
 
 def write_plots(folder: Path, statement: Statement) -> None:
     """Write ``reasons.csv`` (reason, policy, records) and ``lengths.csv`` (dataset, tokens, samples)."""
-    reasons = [(slug, policy.value, count) for policy, slug, count in findings_of(statement.predicate)]
+    reasons = [(slug, policy.value, count) for policy, slug, count in findings_table(statement.predicate)]
     lengths = [
         (name, bucket, count)
         for name, facts in sorted(statement.datasets.items())

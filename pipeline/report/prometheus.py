@@ -11,13 +11,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from pipeline.exits import Exit
+from pipeline.errors import Exit
+from pipeline.report.events import SilentWatch, exit_of
 from pipeline.report.metrics import metrics_of
-from pipeline.report.watch import Watch, exit_of
-from pipeline.shards.durable import storage_errors, write_atomic
+from pipeline.shards.files import storage_errors, write_atomic
 
 if TYPE_CHECKING:
-    from pipeline.job import Options, Summary
+    from pipeline.report.events import Options, Summary
 
 Sample = tuple[Mapping[str, str], float]
 
@@ -35,7 +35,7 @@ HELP = {
 }
 
 
-class Prometheus(Watch):
+class Prometheus(SilentWatch):
     """Writes the file when the run is over, however it ends. Of a run that published nothing, its exit code and time
     are all there is to say."""
 

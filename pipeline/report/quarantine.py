@@ -12,7 +12,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.markup import escape
 
-from pipeline.certificate.refused import refused_parts
+from pipeline.certificate.folder import refused_parts
 from pipeline.certificate.statement import CERTIFICATE, Statement, parse, quarantine_parts
 from pipeline.errors import InputError, VerificationError
 from pipeline.reasons import Reason

@@ -1,4 +1,4 @@
-"""The terminal: a progress bar while the run goes on, a summary at its end."""
+"""The terminal: the plan, a progress bar while the run goes on, a summary at its end."""
 
 from __future__ import annotations
 
@@ -12,21 +12,28 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from pipeline.certificate.receipt import Receipt
-from pipeline.exits import Exit
+from pipeline.errors import Exit
 from pipeline.reasons import Policy, Reason
-from pipeline.report.budget import budgets, print_budgets
-from pipeline.report.counted import dataset_tokens, findings_of
-from pipeline.report.watch import Watch
+from pipeline.report.events import SilentWatch
+from pipeline.report.metrics import dataset_tokens, findings_table
+from pipeline.report.token_budget import budgets, print_budgets
+from pipeline.schema.rules import describe
 
 if TYPE_CHECKING:
-    from pipeline.job import Options, Planned, Summary
-    from pipeline.partition import Progress as BatchProgress
-    from pipeline.sources.fault import FileNote
+    from pipeline.findings import FileNote
+    from pipeline.plan import Input, Plan
+    from pipeline.report.events import Options, Planned, Summary
+    from pipeline.stages.build import Stages
+    from pipeline.worker import Progress as BatchProgress
+
+
+# The terminal: a progress bar while the run goes on, a summary at its end.
+
 
 STYLE = {Policy.QUARANTINE: "red", Policy.REPAIR: "yellow", Policy.FLAG: "cyan", Policy.ERROR: "bold red"}
 
 
-class Terminal(Watch):
+class Terminal(SilentWatch):
     """For people: the bar on stderr, the summary on stdout."""
 
     def __init__(self, batch_size: int = 16) -> None:
@@ -108,7 +115,7 @@ def _print_findings(console: Console, predicate: Mapping[str, Any]) -> None:
     table.add_column("records", justify="right")
     table.add_column("became")
     table.add_column("in words")
-    for policy, slug, count in findings_of(predicate):
+    for policy, slug, count in findings_table(predicate):
         table.add_row(slug, f"{count:,}", f"[{STYLE[policy]}]{policy.value}[/]", Reason.of(slug).facts.title)
     if table.row_count:
         console.print(table)
@@ -133,3 +140,53 @@ def print_reasons(reasons: Sequence[Reason]) -> None:
             ", ".join(policy.value for policy in facts.options),
         )  # fmt: skip
     Console().print(table)
+
+
+# The plan as people read it: files, cuts, stages and rules, before anything runs.
+
+
+def print_plan(plan: Plan) -> None:
+    """Print the whole plan to stdout."""
+    console = Console()
+    for index, line in enumerate(plan.lines):
+        mine = [one for one in plan.inputs if one.claim.schema_index == index]
+        _print_schema(console, line, mine, str(plan.schemas[index].path))
+    for note in (*plan.notes, *plan.faults):
+        style = STYLE[note.reason.facts.default]
+        console.print(
+            f"[{style}]{escape(note.source)}[/]: {escape(note.reason.message(note.found, note.expected))}"
+        )
+
+
+def _print_schema(console: Console, line: Stages, inputs: list[Input], path: str) -> None:
+    schema, context = line.context.schema, line.context
+    console.rule(f"[bold]{schema.name}[/] ({schema.kind}, {escape(path)})", align="left")
+    files = Table("file", "format", "sheet", "encoding", "delimiter", "parts", "MB")
+    for one in inputs:
+        first = one.partitions[0] if one.partitions else None
+        sheets = ", ".join(dict.fromkeys(p.sheet for p in one.partitions if p.sheet))
+        text = first is not None and first.format in ("csv", "lines", "jsonl", "json")
+        delimiter = {"\t": "tab", "": ""}.get(first.delimiter, first.delimiter) if first else ""
+        files.add_row(
+            escape(one.claim.source), one.claim.format, escape(sheets), first.encoding if text and first else "",
+            delimiter, str(len(one.partitions)), f"{one.claim.bytes / 2**20:.2f}",
+        )  # fmt: skip
+    console.print(files)
+    stages = ["read", *(stage.name for stage in line.records), "split", line.encode.name, line.certify.name]
+    console.print(f"stages: {' → '.join(stages)}", highlight=False)
+    if (tokenizer := context.tokenizer) is not None:
+        console.print(f"tokenizer: {escape(tokenizer.name)}, {tokenizer.size:,} tokens", highlight=False)
+    if (limits := context.limits) is not None:
+        longest = "unknown" if limits.max_tokens is None else f"{limits.max_tokens:,}"
+        console.print(
+            f"model: {limits.family or 'any'}, {limits.embedding_rows:,} embedding rows, positions {longest}",
+            highlight=False,
+        )
+    rules = Table("field", "must", "expected")
+    for column, slug, expected in describe(schema):
+        rules.add_row(escape(column), f"not be {slug}", escape(expected))
+    console.print(rules)
+    if schema.policies:
+        console.print(
+            "policies: " + ", ".join(f"{slug} {policy}" for slug, policy in schema.policies.items())
+        )

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field as Is
 
-from pipeline.schema.base import Strict
+from pipeline.schema.columns import Strict
 
 
 class FromColumn(Strict):

@@ -1,13 +1,23 @@
-"""The ``columns:`` section: typed columns carried into the certified shards, and their rules."""
+"""The ``columns:`` section, and the strict base of every section."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic import Field as Is
-from pydantic import model_validator
 
-from pipeline.schema.base import Strict
+# Base of every part of a schema: unknown keys are errors, values are never coerced in silence.
+
+
+class Strict(BaseModel):
+    """A mapping in the YAML file. Keys not declared are refused; the model is immutable and hashable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+
+
+# The ``columns:`` section: typed columns carried into the certified shards, and their rules.
+
 
 RESERVED = ("sample_id", "source", "sheet", "row", "notes", "window", "windows", "page_id")
 """Names of the provenance columns, which no schema column may take."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipeline.schema.load import presets
 from pipeline.schema.model import Schema
-from pipeline.schema.preset import presets
 
 
 def json_schema() -> dict[str, Any]:

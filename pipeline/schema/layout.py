@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field as Is
 from pydantic import model_validator
 
-from pipeline.schema.base import Strict
+from pipeline.schema.columns import Strict
 
 BoxOrder = Literal["xyxy", "xywh", "quad", "polygon", "vertices", "rotated_xywh"]
 BoxUnit = Literal["pixel", "point", "inch", "percent", "ratio", "norm1000"]

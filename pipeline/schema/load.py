@@ -1,20 +1,152 @@
-"""A schema file becomes a model, or one error that lists every mistake with its line and the nearest known key."""
+"""A schema file becomes a model, or one error that lists every mistake with its line and the nearest known key.
+
+The user's keys win; mappings are merged key by key, lists and values are replaced whole.
+"""
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from pipeline.errors import InputError, SchemaError
-from pipeline.schema.contract import rules_of
-from pipeline.schema.mistakes import Loc, mistakes
 from pipeline.schema.model import Schema
+from pipeline.schema.rules import rules_of
+
+# ``preset: funsd``: a ready YAML fragment for a known kind of source, under the user's own schema.
+
+
+def presets() -> tuple[str, ...]:
+    """Names of all presets, sorted."""
+    folder = resources.files("pipeline.schema") / "presets"
+    return tuple(sorted(f.name.removesuffix(".yaml") for f in folder.iterdir() if f.name.endswith(".yaml")))
+
+
+def fragment(name: str) -> dict[str, Any]:
+    """The preset's part of a schema."""
+    text = (resources.files("pipeline.schema") / "presets" / f"{name}.yaml").read_text("utf-8")
+    found: dict[str, Any] = yaml.safe_load(text)
+    return found
+
+
+def with_preset(data: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The schema with its preset beneath it.
+
+    Raises:
+        SchemaError: no preset has this name.
+    """
+    name = data["preset"]
+    known = presets()
+    if not isinstance(name, str) or name not in known:
+        near = difflib.get_close_matches(str(name), known, n=1)
+        raise SchemaError(
+            "no such preset", where=f"{path}: preset", found=str(name)[:60],
+            expected=f"{near[0]}?" if near else ", ".join(known),
+        )  # fmt: skip
+    own = {key: value for key, value in data.items() if key != "preset"}
+    return merged(fragment(name), own)
+
+
+def merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """``over`` laid upon ``under``; neither is changed."""
+    out = dict(under)
+    for key, value in over.items():
+        below = out.get(key)
+        out[key] = merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return out
+
+
+# What is wrong with a schema, in words: the place in the file and the nearest known key.
+
+
+Loc = tuple[str | int, ...]
+"""Place in the file: keys and list indexes."""
+
+
+def mistakes(error: ValidationError, data: Any, lines: dict[Loc, int]) -> Iterator[tuple[int, str]]:
+    """(line, text) of each mistake that pydantic names; ``lines`` gives the line of each place."""
+    seen: set[tuple[Loc, str]] = set()
+    for item in error.errors():
+        loc, unions = _in_file(item["loc"], data)
+        line = next((lines[loc[:n]] for n in range(len(loc), -1, -1) if loc[:n] in lines), 1)
+        name = ".".join(str(part) for part in loc) or "schema"
+        if item["type"] == "extra_forbidden":
+            known = _known_keys(Schema, item["loc"][:-1])
+            near = difflib.get_close_matches(str(loc[-1]), known, n=1, cutoff=0.5)
+            text = f"{name}: unknown key; " + (
+                f"did you mean `{near[0]}`?" if near else f"known here: {', '.join(known)}"
+            )
+        elif item["type"] == "missing":
+            text = (
+                f"{name}.{item['loc'][-1]}: is missing"
+                if name != "schema"
+                else f"{item['loc'][-1]}: is missing"
+            )
+        else:
+            message = item["msg"].removeprefix("Value error, ")
+            value = item.get("input")
+            shown = f" (found {value!r})" if isinstance(value, str | int | float | bool | None) else ""
+            text = f"{name}: {message[0].lower()}{message[1:]}{shown}"
+        if (loc, "" if unions else text) not in seen:
+            seen.add((loc, "" if unions else text))
+            yield line, text
+
+
+def _in_file(loc: tuple[str | int, ...], data: Any) -> tuple[Loc, bool]:
+    """The part of a pydantic location that stands in the file: tags of unions do not. True: there were some."""
+    place: list[str | int] = []
+    left_out = False
+    for index, part in enumerate(loc):
+        if part in data if isinstance(data, dict) else _is_index(part, data):
+            data = data[part]
+            place.append(part)
+        elif index < len(loc) - 1 or not isinstance(data, dict):
+            left_out = True
+    return tuple(place), left_out
+
+
+def _is_index(part: str | int, data: Any) -> bool:
+    return isinstance(data, list) and isinstance(part, int) and part < len(data)
+
+
+def _known_keys(model: type[BaseModel], loc: tuple[str | int, ...]) -> list[str]:
+    """Keys known at a location, following the models of the schema."""
+
+    def models_in(annotation: Any) -> list[type[BaseModel]]:
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            return [annotation]
+        return [m for a in get_args(annotation) for m in models_in(a)]
+
+    here: list[type[BaseModel]] = [model]
+    for part in loc:
+        inner: list[type[BaseModel]] = []
+        for candidate in here:
+            if isinstance(part, str) and part in candidate.model_fields:
+                inner += models_in(candidate.model_fields[part].annotation)
+        if inner:
+            here = inner
+        elif any(_tag(m) == part or m.__name__ == part for m in here):
+            here = [m for m in here if _tag(m) == part or m.__name__ == part]
+    return sorted({key for m in here for key in m.model_fields})
+
+
+def _tag(model: type[BaseModel]) -> str | None:
+    field = model.model_fields.get("format")
+    names = get_args(field.annotation) if field else ()
+    return names[0] if names else None
+
+
+# A schema file becomes a model, or one error that lists every mistake with its line and the nearest known
+# key.
+
 
 MAX_BYTES = 1_000_000
 """A schema file larger than this is refused unread."""
@@ -111,8 +243,6 @@ def load_schemas(paths: list[Path]) -> list[LoadedSchema]:
 
 def _with_preset(data: Any, path: Path) -> Any:
     if isinstance(data, dict) and "preset" in data:
-        from pipeline.schema.preset import with_preset
-
         return with_preset(data, path)
     return data
 

@@ -8,9 +8,8 @@ from pydantic import Field as Is
 from pydantic import field_validator, model_validator
 
 from pipeline.reasons import Policy, Reason, Scope
-from pipeline.schema.base import Strict
 from pipeline.schema.chat import Chat
-from pipeline.schema.columns import RESERVED, Column
+from pipeline.schema.columns import RESERVED, Column, Strict
 from pipeline.schema.layout import Layout
 from pipeline.schema.reading import Read
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field as Is
 from pydantic import field_validator
 
-from pipeline.schema.base import Strict
+from pipeline.schema.columns import Strict
 
 Path = Annotated[str, Is(pattern=r"^\$")]
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
-from pipeline.shards.part import Part
+from pipeline.shards.files import Part
 
 DICTIONARY = "dataset_dict.json"
 STATE, INFO = "state.json", "dataset_info.json"

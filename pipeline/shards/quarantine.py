@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pipeline.reasons import Policy
-from pipeline.shards.arrow import quarantine
-from pipeline.shards.part import Part
+from pipeline.shards.files import Part
+from pipeline.shards.schemas import quarantine
 from pipeline.shards.writer import ShardWriter
 
 if TYPE_CHECKING:

@@ -14,11 +14,8 @@ from types import TracebackType
 import pyarrow as pa
 import pyarrow.ipc
 
-from pipeline.shards.column import ColumnStatistics, merge
-from pipeline.shards.content import file_sha256
-from pipeline.shards.durable import storage_errors, sync_file
-from pipeline.shards.part import Part, part_name
-from pipeline.shards.statistics import measure
+from pipeline.shards.files import Part, file_sha256, part_name, storage_errors, sync_file
+from pipeline.shards.statistics import ColumnStatistics, measure, merge
 
 SHARD_BYTES = 1 << 30
 """Most bytes of a shard, which ends before its row count is reached: Arrow's 32-bit offsets and memory maps want

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.arrays import Int64s, flat, owners
+from pipeline.arrow_lists import Int64s, flat, owners
 from pipeline.batch import Findings, Mask, Samples
 from pipeline.reasons import Policy, Reason
-from pipeline.shards.arrow import IGNORE
+from pipeline.shards.schemas import IGNORE
 from pipeline.stages.context import Context
 
 Numbers = npt.NDArray[Any]

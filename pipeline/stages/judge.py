@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from pipeline.batch import Batch, Findings, Mask
-from pipeline.schema.contract import Rule, contract, rules_of
 from pipeline.schema.model import Schema
+from pipeline.schema.rules import Rule, contract, rules_of
 
 if TYPE_CHECKING:
     import pandera.polars as pa

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pipeline.train.collate import Collator
-    from pipeline.train.gate import CertifiedGate
+    from pipeline.train.gate import CertifiedGate, assert_certified
     from pipeline.train.load import load_certified
-    from pipeline.train.proof import assert_certified
 
 _PLACES = {
     "load_certified": "load",
-    "assert_certified": "proof",
+    "assert_certified": "gate",
     "CertifiedGate": "gate",
     "Collator": "collate",
 }

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pipeline.errors import InputError
 from pipeline.train.judge import Hit, judge
-from pipeline.train.target import Target
+from pipeline.train.model_limits import Target
 
 COLUMNS = (
     "input_ids", "attention_mask", "labels", "bbox", "boxes", "token_type_ids", "position_ids", "pixel_values", "image",

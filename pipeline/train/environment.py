@@ -1,4 +1,6 @@
-"""The machine: whether this torch, this driver, this card and these libraries go together. Nothing is put on a card."""
+"""The machine: whether this torch, this driver, this card and these libraries go together. Nothing is put on a
+card.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pipeline.train.fault import Fault, Weight
+from pipeline.train.faults import Fault, Weight
 
 LEAST = {"torch": "2.4", "transformers": "4.57", "accelerate": "1.0", "peft": "0.17", "pyarrow": "15"}
 """Oldest versions this program is written for."""

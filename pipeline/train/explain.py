@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.errors import InputError
-from pipeline.train.dump import Dumped, read_dump
-from pipeline.train.facts import Certified
+from pipeline.train.batch_dump import Dumped, read_dump
+from pipeline.train.crash_signatures import SIGNATURES, Blame, Signature
 from pipeline.train.load import open_certified
-from pipeline.train.rows import CertifiedRows
-from pipeline.train.signatures import SIGNATURES, Blame, Signature
+from pipeline.train.rows import CertifiedRows, CertifiedSet
 
 LARGEST_LOG = 64 << 20
 SUSPECTS = 4
@@ -55,7 +54,7 @@ class Explanation:
 
     clues: tuple[Clue, ...]
     suspects: tuple[Suspect, ...] = ()
-    data: Certified | None = None
+    data: CertifiedSet | None = None
     step: int | None = None
 
     @property

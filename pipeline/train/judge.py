@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.arrays import flat, owners
+from pipeline.arrow_lists import flat, owners
 from pipeline.reasons import Reason
-from pipeline.shards.arrow import IGNORE
-from pipeline.train.target import Target
+from pipeline.shards.schemas import IGNORE
+from pipeline.train.model_limits import Target
 
 Numbers = npt.NDArray[Any]
 MOST = 1 << 62

@@ -10,13 +10,12 @@ from typing import Any, Literal
 from pipeline.certificate.folder import read_certificate
 from pipeline.certificate.verify import Level, verify
 from pipeline.errors import RefusedError, VerificationError
-from pipeline.train.facts import Certified, certified, resolve
-from pipeline.train.rows import CertifiedRows
+from pipeline.train.rows import CertifiedRows, CertifiedSet, certified_set, resolve_split
 
 
 def open_certified(
     path: str | os.PathLike[str], split: str | None = None, *, level: Level = Level.CACHED
-) -> Certified:
+) -> CertifiedSet:
     """Verify an output folder and return the facts of one of its data sets.
 
     Args:
@@ -36,7 +35,7 @@ def open_certified(
             f"not certified: {error.what}", where=error.where, found=error.found, expected=error.expected,
             remedy=error.remedy,
         ) from None  # fmt: skip
-    return certified(clean, statement, resolve(statement, clean, split))
+    return certified_set(clean, statement, resolve_split(statement, clean, split))
 
 
 def load_certified(
@@ -62,17 +61,16 @@ def load_certified(
     """
     facts = open_certified(path, split, level=level)
     if expect is not None:
-        from pipeline.train.fault import refuse
-        from pipeline.train.fit import fit
-        from pipeline.train.target import target_of
+        from pipeline.train.faults import refuse
+        from pipeline.train.model_limits import fit_faults, target_of
 
-        refuse(fit(facts, target_of(expect)), where=str(facts.clean))
+        refuse(fit_faults(facts, target_of(expect)), where=str(facts.clean))
     if backend == "rows" or (backend == "auto" and importlib.util.find_spec("datasets") is None):
         return CertifiedRows(facts)
     return _hf_dataset(facts)
 
 
-def _hf_dataset(facts: Certified) -> Any:
+def _hf_dataset(facts: CertifiedSet) -> Any:
     """An HF data set over the very same mapped files.
 
     The library would keep the order of a shuffle in a file beside the shards, and take over whatever lies there under

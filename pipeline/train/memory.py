@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pipeline.train.batches import Budget
-from pipeline.train.facts import Certified
 from pipeline.train.recipe import Recipe
+from pipeline.train.rows import CertifiedSet
 
 CONTEXT = 600 << 20
 """What CUDA itself takes of a card, beside torch's allocator."""
@@ -70,7 +70,7 @@ class Estimate:
         return self.total + CONTEXT <= SAFE * card
 
 
-def parameters(recipe: Recipe, facts: Certified) -> Parameters:
+def parameters(recipe: Recipe, facts: CertifiedSet) -> Parameters:
     """Count the parameters of a recipe's model without making its weights."""
     from pipeline.train.model import config_of, skeleton
 
@@ -95,11 +95,11 @@ def parameters(recipe: Recipe, facts: Certified) -> Parameters:
     return Parameters(total, linear, trained, weight_bytes, trained_bytes, able, fused)
 
 
-def supervised_share(facts: Certified) -> float:
+def supervised_share(facts: CertifiedSet) -> float:
     """Share of the tokens whose label is learned, in the first rows of each shard."""
     import numpy as np
 
-    from pipeline.shards.arrow import IGNORE
+    from pipeline.shards.schemas import IGNORE
     from pipeline.train.rows import CertifiedRows
 
     table = CertifiedRows(facts).table

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from pipeline.errors import RefusedError, SchemaError
-from pipeline.train.facts import Certified
 from pipeline.train.recipe import Recipe
+from pipeline.train.rows import CertifiedSet
 
 CLASSES = {
     "token_classification": "AutoModelForTokenClassification",
@@ -24,7 +24,7 @@ CLASSES = {
 }
 
 
-def config_of(recipe: Recipe, facts: Certified) -> dict[str, Any]:
+def config_of(recipe: Recipe, facts: CertifiedSet) -> dict[str, Any]:
     """The config that the model will have, as plain values; nothing is loaded.
 
     Raises:
@@ -52,7 +52,9 @@ def config_of(recipe: Recipe, facts: Certified) -> dict[str, Any]:
     return {**config, **choice.config, **_label_names(recipe, facts)}
 
 
-def build(recipe: Recipe, facts: Certified, *, random_weights: bool, device: torch.device) -> torch.nn.Module:
+def build(
+    recipe: Recipe, facts: CertifiedSet, *, random_weights: bool, device: torch.device
+) -> torch.nn.Module:
     """Make the model on its device.
 
     Args:
@@ -136,7 +138,7 @@ def _adapted(model: Any, recipe: Recipe) -> Any:
         return peft.get_peft_model(model, lora)
 
 
-def _label_names(recipe: Recipe, facts: Certified) -> Mapping[str, Any]:
+def _label_names(recipe: Recipe, facts: CertifiedSet) -> Mapping[str, Any]:
     if recipe.task == "causal_lm":
         return {}
     names = facts.labels

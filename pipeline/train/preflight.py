@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.train import environment, memory
-from pipeline.train.facts import Certified
-from pipeline.train.fault import Fault, Weight
-from pipeline.train.fit import fit, schedule, task
+from pipeline.train.faults import Fault, Weight
 from pipeline.train.model import config_of
+from pipeline.train.model_limits import fit_faults, schedule_faults, target_of, task_faults
 from pipeline.train.recipe import Recipe
-from pipeline.train.target import target_of
+from pipeline.train.rows import CertifiedSet
 from pipeline.train.train import budget_of
 
 
@@ -36,7 +35,7 @@ class Preflight:
     cards: tuple[environment.Card, ...]
 
 
-def preflight(facts: Certified, recipe: Recipe, *, world: int = 1, device: str = "cuda") -> Preflight:
+def preflight(facts: CertifiedSet, recipe: Recipe, *, world: int = 1, device: str = "cuda") -> Preflight:
     """Judge a job.
 
     Args:
@@ -57,8 +56,8 @@ def preflight(facts: Certified, recipe: Recipe, *, world: int = 1, device: str =
             {name: value for name, value in config.items() if name not in ("id2label", "label2id")}
         )
     )
-    faults = [*task(facts, recipe), *fit(facts, target), *environment.libraries()]
-    faults += schedule(facts, world=world, per_rank=max(1, recipe.batch.micro_batches // world))
+    faults = [*task_faults(facts, recipe), *fit_faults(facts, target), *environment.libraries()]
+    faults += schedule_faults(facts, world=world, per_rank=max(1, recipe.batch.micro_batches // world))
     found = environment.cards() if device == "cuda" else []
     if device == "cuda":
         local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))

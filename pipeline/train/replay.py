@@ -12,14 +12,13 @@ import numpy as np
 import torch
 
 from pipeline.errors import InputError
-from pipeline.shards.arrow import IGNORE
+from pipeline.shards.schemas import IGNORE
+from pipeline.train.batch_dump import Dumped, read_dump
 from pipeline.train.collate import RowCollator
-from pipeline.train.dump import Dumped, read_dump
-from pipeline.train.facts import Certified
 from pipeline.train.load import open_certified
 from pipeline.train.model import build, config_of, skeleton
 from pipeline.train.recipe import Recipe, recipe_of
-from pipeline.train.rows import CertifiedRows
+from pipeline.train.rows import CertifiedRows, CertifiedSet
 
 LARGEST = 1_500_000_000
 """Parameters of the largest model whose whole forward pass is replayed; of larger ones the lookups alone."""
@@ -68,7 +67,7 @@ def replay_dump(dump: Path, clean: Path | None = None, model: Path | None = None
     return replay(facts, recipe_of(told, str(dump)), steps[-1])
 
 
-def replay(facts: Certified, recipe: Recipe, step: Dumped) -> list[Failed]:
+def replay(facts: CertifiedSet, recipe: Recipe, step: Dumped) -> list[Failed]:
     """Run a step's samples through the model on the CPU, each lookup watched; the weights are random.
 
     Returns:

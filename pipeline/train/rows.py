@@ -1,18 +1,190 @@
-"""Certified shards as rows: memory-mapped, never copied, a map-style data set for torch."""
+"""A certified data set: what its certificate says, and its rows, memory-mapped and never copied."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline.certificate.folder import locate
+from pipeline.certificate.statement import Statement, datasets_of
 from pipeline.errors import RefusedError
-from pipeline.shards.part import Part, data_folder
-from pipeline.train.facts import Certified
+from pipeline.shards.files import Part, data_folder
+
+# What a certificate says of one data set: all that a training job may rely on without reading a shard.
+
+
+PAGES = ".pages"
+"""Ending of the name of a data set of page images."""
+
+
+@dataclass(frozen=True, slots=True)
+class CertifiedSet:
+    """One certified data set.
+
+    Attributes:
+        clean: the output folder, absolute.
+        name: of the data set in it.
+        root: root digest of the whole folder.
+        contract: what the schema promises (kind, tokenizer, template, labels, limits, parameters …).
+        fields: name, type and nullability of each column, in words.
+        rows: number of samples.
+        statistics: by column path, see ``pipeline.shards.statistics.ColumnStatistics``.
+        lengths: samples by token length, in buckets that double ("64" holds 33 to 64).
+        parts: the shards, in order.
+        pages: shards of the page images, in order; empty where there are none.
+    """
+
+    clean: Path
+    name: str
+    root: str
+    contract: Mapping[str, Any]
+    fields: Sequence[Sequence[str]]
+    rows: int
+    statistics: Mapping[str, Mapping[str, Any]]
+    lengths: Mapping[str, int]
+    parts: tuple[Part, ...]
+    pages: tuple[Part, ...]
+
+    @property
+    def kind(self) -> str:
+        """layout, chat, table or tokens."""
+        return str(self.contract["kind"])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(field[0] for field in self.fields)
+
+    @property
+    def limits(self) -> Mapping[str, Any]:
+        """Limits of the model that the samples were judged for."""
+        return dict(self.contract["limits"])
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Label names in order of their ids."""
+        return tuple(self.contract["labels"])
+
+    @property
+    def tokenizer(self) -> Mapping[str, Any]:
+        """Class, size, digests and special ids; empty where none was used."""
+        return dict(self.contract["tokenizer"] or {})
+
+    @property
+    def pages_name(self) -> str:
+        """Name of the data set of page images."""
+        return f"{self.contract['name']}{PAGES}"
+
+    def number(self, path: str, fact: str) -> int | None:
+        """A whole-number statistic of a column path, None where it is not known."""
+        value = self.statistics.get(path, {}).get(fact)
+        return None if value is None or isinstance(value, str) else int(value)
+
+    def paths(self) -> tuple[str, ...]:
+        """The shards' names relative to ``clean``."""
+        return tuple(f"{data_folder(self.name)}/{part.name}" for part in self.parts)
+
+
+def certified_set(clean: Path, statement: Statement, name: str) -> CertifiedSet:
+    """The facts of one data set of a certificate."""
+    facts, shards = statement.datasets[name], datasets_of(statement)
+    contract = dict(statement.predicate["contracts"][facts["contract"]]) | {"name": facts["contract"]}
+    pages = shards.get(f"{facts['contract']}{PAGES}", []) if not name.endswith(PAGES) else []
+    return CertifiedSet(
+        clean=clean,
+        name=name,
+        root=statement.root,
+        contract=contract,
+        fields=facts["fields"],
+        rows=int(facts["rows"]),
+        statistics=facts["statistics"],
+        lengths=facts["lengths"],
+        parts=tuple(shards[name]),
+        pages=tuple(pages),
+    )
+
+
+def resolve_split(statement: Statement, clean: Path, split: str | None) -> str:
+    """The data set that a user means: by its name, by its split alone, or the only one there is.
+
+    Raises:
+        RefusedError: there is none, or more than one could be meant.
+    """
+    names = [name for name in statement.datasets if not name.endswith(PAGES)]
+    if split in statement.datasets:
+        return str(split)
+    found = names if split is None else [name for name in names if name.endswith(f".{split}")]
+    if len(found) == 1:
+        return found[0]
+    raise RefusedError(
+        "name one data set of the folder"
+        if not found or split is None
+        else "more than one data set is meant",
+        where=str(clean),
+        found=split or "none named",
+        expected="one of " + ", ".join(names),
+    )
+
+
+# List columns of a mapped table as flat values: any row is a view, whatever chunk it lies in.
+
+
+Int64s = npt.NDArray[np.int64]
+Values = npt.NDArray[Any]
+
+
+class RaggedColumn:
+    """A list column, read without a copy.
+
+    Args:
+        column: lists of numbers, or of fixed-size lists of numbers; no list is null.
+
+    Attributes:
+        lengths: int64 [rows].
+    """
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        self._starts: list[npt.NDArray[np.int32]] = []
+        self._values: list[Values] = []
+        for chunk in column.chunks:
+            self._starts.append(chunk.offsets.to_numpy())
+            self._values.append(_flat(chunk.values))
+        sizes = np.array([len(chunk) for chunk in column.chunks], np.int64)
+        self._ends = np.cumsum(sizes)
+        self._firsts = self._ends - sizes
+        lengths = [np.diff(starts) for starts in self._starts]
+        self.lengths: Int64s = np.concatenate([np.empty(0, np.int64), *lengths]).astype(np.int64)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def rows(self, indices: Iterable[int] | Int64s) -> list[Values]:
+        """The values of some rows, each a view into the mapped file."""
+        wanted = np.asarray(indices, np.int64)
+        chunks = np.searchsorted(self._ends, wanted, side="right")
+        return [
+            self._values[chunk][starts[place] : starts[place + 1]]
+            for chunk, place in zip(chunks.tolist(), (wanted - self._firsts[chunks]).tolist(), strict=True)
+            for starts in (self._starts[chunk],)
+        ]
+
+
+def _flat(values: pa.Array) -> Values:
+    if pa.types.is_fixed_size_list(values.type):
+        size = values.type.list_size
+        inner = values.values.slice(values.offset * size, len(values) * size)
+        return inner.to_numpy(zero_copy_only=True).reshape(-1, size)  # type: ignore[no-any-return]
+    return values.to_numpy(zero_copy_only=True)  # type: ignore[no-any-return]
+
+
+# Certified shards as rows: memory-mapped, never copied, a map-style data set for torch.
 
 
 def mapped(clean: Path, dataset: str, parts: Sequence[Part]) -> pa.Table:
@@ -50,7 +222,7 @@ class CertifiedRows:
         table: all rows, memory-mapped.
     """
 
-    def __init__(self, facts: Certified) -> None:
+    def __init__(self, facts: CertifiedSet) -> None:
         self.certified = facts
         self.table = mapped(facts.clean, facts.name, facts.parts)
         self._batches = self.table.to_batches()
@@ -78,7 +250,7 @@ class CertifiedRows:
         """Names of the columns."""
         return list(self.table.column_names)
 
-    def __reduce__(self) -> tuple[type[CertifiedRows], tuple[Certified]]:
+    def __reduce__(self) -> tuple[type[CertifiedRows], tuple[CertifiedSet]]:
         return type(self), (self.certified,)
 
     def _row(self, index: int) -> dict[str, Any]:

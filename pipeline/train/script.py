@@ -1,4 +1,6 @@
-"""A training script as a tree: which calls it makes, with what, and what their results are called. It never runs."""
+"""A training script as a tree: which calls it makes, with what, and what their results are called. It never
+runs.
+"""
 
 from __future__ import annotations
 

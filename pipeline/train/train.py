@@ -1,4 +1,4 @@
-"""A training job on one page: gate → preflight → model → steps → checkpoints.
+"""A training job on one page: gate, preflight, model, steps, checkpoints.
 
 python -m pipeline train clean --recipe layoutlmv3 --model /models/layoutlmv3-base
 torchrun --nproc-per-node 8 -m pipeline train clean --recipe llama-lora --model /models/llama
@@ -7,6 +7,7 @@ torchrun --nproc-per-node 8 -m pipeline train clean --recipe llama-lora --model 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,20 +16,46 @@ from typing import Any
 import torch
 
 from pipeline.errors import RefusedError
+from pipeline.train.batch_dump import BatchDump
 from pipeline.train.batches import FILLER, Batches, Budget, Step
 from pipeline.train.checkpoint import Place, checkpoints, load_weights, prune, resume, save
-from pipeline.train.collate import Minibatch, RowCollator
-from pipeline.train.dump import BatchDump
-from pipeline.train.facts import Certified
-from pipeline.train.loss import TaskLoss
-from pipeline.train.metrics import Metrics
+from pipeline.train.collate import Minibatch, RowCollator, TaskLoss
 from pipeline.train.model import build
-from pipeline.train.optimizer import adamw, rate
-from pipeline.train.ragged import Int64s
+from pipeline.train.progress import LossWatch, Metrics, Seen
 from pipeline.train.ranks import Ranks, joined, replicated
-from pipeline.train.recipe import Recipe
-from pipeline.train.rows import CertifiedRows
-from pipeline.train.watch import Seen, Watch
+from pipeline.train.recipe import Optimizer, Recipe
+from pipeline.train.rows import CertifiedRows, CertifiedSet, Int64s
+
+# AdamW over what is trained, and the learning rate by step.
+
+
+def adamw(parameters: Iterable[torch.nn.Parameter], told: Optimizer, *, fused: bool) -> torch.optim.AdamW:
+    """AdamW; vectors (biases, norms) are not decayed."""
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    groups = [
+        {"params": [p for p in trained if p.ndim > 1], "weight_decay": told.weight_decay},
+        {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]],
+        lr=told.rate, betas=told.betas, eps=told.epsilon, fused=fused,
+    )  # fmt: skip
+
+
+def learning_rate(told: Optimizer, step: int, steps: int) -> float:
+    """Learning rate of a step, counted from 0: it rises over the warm-up, then follows the schedule to 0."""
+    warm = round(told.warmup * steps)
+    if step < warm:
+        return told.rate * (step + 1) / warm
+    done = (step - warm) / max(1, steps - warm)
+    if told.schedule == "linear":
+        return told.rate * (1 - done)
+    if told.schedule == "cosine":
+        return told.rate * 0.5 * (1 + math.cos(math.pi * done))
+    return told.rate
+
+
+# A training job on one page: gate → preflight → model → steps → checkpoints.
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +72,7 @@ class Job:
         dump: whether the last batches of each rank are kept on the disk.
     """
 
-    facts: Certified
+    facts: CertifiedSet
     recipe: Recipe
     out: Path
     device: str = "cuda"
@@ -64,7 +91,7 @@ class Trained:
     metrics: dict[str, Any]
 
 
-def budget_of(facts: Certified, recipe: Recipe) -> Budget:
+def budget_of(facts: CertifiedSet, recipe: Recipe) -> Budget:
     """Size of micro-batches: the recipe's, within what the model and the data have."""
     limit = facts.limits.get("max_tokens") or facts.number("input_ids", "longest") or 1
     image = facts.limits.get("image") if facts.pages else None
@@ -110,7 +137,7 @@ class Loop:
         if ranks.world > 1:
             self._freeze_unreached()
             self.loss = replicated(self.loss, ranks)
-        self.watch = Watch(self.names)
+        self.watch = LossWatch(self.names)
         self.steps = self._length()
 
     def run(self) -> Trained:
@@ -145,7 +172,7 @@ class Loop:
         mine = step.of_rank(self.ranks.rank, self.ranks.world)
         labels = self.collator.supervised(step.rows.ravel())
         for group in self.optimizer.param_groups:
-            group["lr"] = rate(self.recipe.optimizer, number, self.steps)
+            group["lr"] = learning_rate(self.recipe.optimizer, number, self.steps)
         total = torch.zeros((), device=self.ranks.device)
         for k, rows in enumerate(mine):
             total += self._backward(number, k, rows, step, labels, last=k == len(mine) - 1)
@@ -196,7 +223,9 @@ class Loop:
         number = seen.step + 1
         if number not in (1, self.steps) and number % self.recipe.run.log_every:
             return None
-        line = metrics.log(number, seen.loss, seen.norm, rate(self.recipe.optimizer, seen.step, self.steps))
+        line = metrics.log(
+            number, seen.loss, seen.norm, learning_rate(self.recipe.optimizer, seen.step, self.steps)
+        )
         print("  ".join(f"{name} {value:.5g}" for name, value in line.items()), flush=True)  # noqa: T201
         return line
 

@@ -42,7 +42,7 @@ import pyarrow.ipc
 import yaml
 from tokenizers import Tokenizer
 
-from pipeline.cli.main import main as command
+from pipeline.cli.app import main as command
 
 CASES = Path(__file__).with_name("golden")
 MEMBERS = ("why", "exit", "certified", "quarantined", "dropped", "repeated", "notes")

@@ -55,12 +55,12 @@ def test_shards_come_in_the_order_of_sources_never_of_completion(tmp_path: Path)
 
 
 def test_no_cell_text_is_in_it(tmp_path: Path) -> None:
-    from pipeline.certificate.statistics import of_parts
+    from pipeline.certificate.receipt import statistics_of_parts
     from pipeline.shards.writer import ShardWriter
 
     writer = ShardWriter(tmp_path, runs.SCHEMA, fsync=False)
     writer.write(runs.table("secret-text", 3))
-    facts = json.dumps(of_parts(writer.close()))
+    facts = json.dumps(statistics_of_parts(writer.close()))
     assert "secret" not in facts
     assert '"sample_id"' in facts
 

@@ -13,7 +13,7 @@ import pyarrow.ipc
 import pytest
 
 from pipeline.certificate import cache as caches
-from pipeline.certificate.failure import REMEDIES, Code
+from pipeline.certificate.failures import REMEDIES, Code
 from pipeline.certificate.verify import Level, Verdict, verify
 from pipeline.errors import VerificationError
 from tests import runs

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli.main import main
+from pipeline.cli.app import main
 
 
 @dataclass(frozen=True)

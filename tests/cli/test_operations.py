@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.certificate.verify import Trust, verify
-from pipeline.exits import Exit
+from pipeline.errors import Exit
 from tests.cli.conftest import Call
 
 TABLE = """\

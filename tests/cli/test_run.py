@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.exits import Exit
+from pipeline.errors import Exit
 from tests.cli.conftest import Call
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from docs.generate.__main__ import pages
 from docs.generate.readme import readme_page
-from pipeline.exits import Exit
+from pipeline.errors import Exit
 from pipeline.reasons import Reason
 
 

@@ -166,7 +166,7 @@ def test_positions_are_counted_from_the_pad() -> None:
 
 def test_a_training_node_needs_nothing_heavy() -> None:
     code = (
-        "import sys, pipeline.models.families, pipeline.models.stitch\n"
+        "import sys, pipeline.models.families, pipeline.train.windows\n"
         "heavy = {'polars', 'pyarrow', 'pydantic', 'transformers', 'tokenizers', 'torch', 'PIL'} & set(sys.modules)\n"
         "sys.exit(f'imports {heavy}' if heavy else 0)"
     )

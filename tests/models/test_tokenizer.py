@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import TokenizerError
-from pipeline.exits import Exit
+from pipeline.errors import Exit, TokenizerError
 from pipeline.models.tokenizer import Tokenizer, load
 from pipeline.models.tokenizer_files import read_folder
 from pipeline.schema.model import Tokenizer as Spec
@@ -119,11 +118,11 @@ def test_words_are_encoded_as_if_each_stood_alone(words: list[str]) -> None:
 
 
 def test_the_memory_of_words_starts_anew_when_it_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pipeline.models import words as module
+    from pipeline.models import tokenizer as module
 
     monkeypatch.setattr(module, "CAPACITY", 3)
     tokenizer = load(Spec(path="tiny-layoutlmv3"), TINY)
-    memory = module.WordMemory(tokenizer.reference.encode)
+    memory = module.WordCache(tokenizer.reference.encode)
     for batch in (["a", "b"], ["c", "d", "a"], ["e"] * 3, [], ["a", "b", "c", "d", "e"]):
         assert rows(memory.encode(batch)) == rows(tokenizer.reference.encode(batch))
 
@@ -213,7 +212,7 @@ def test_ids_are_those_of_transformers(shared: Path, name: str) -> None:
 @pytest.mark.shared
 @pytest.mark.parametrize("name", ["llama3", "qwen2_5", "mistral_v3"])
 def test_places_of_large_vocabularies_are_the_references(shared: Path, name: str) -> None:
-    from pipeline.models.fast import selftest_texts
+    from pipeline.models.tokenizer_engines import selftest_texts
 
     tokenizer = load(Spec(path=name), shared / "tokenizers")
     probes = selftest_texts()

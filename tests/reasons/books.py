@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from tests.sources.handmade import Tab, row, text, write
+from tests.readers.handmade import Tab, row, text, write
 
 
 def cells(*values: str) -> tuple[str, ...]:

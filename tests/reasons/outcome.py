@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.plan import Plan
-from pipeline.report.watch import Watch
+from pipeline.report.events import SilentWatch
 from pipeline.run import Options, Summary, run
 from tests.reasons.case import Case, Link, Slugs
 
@@ -40,7 +40,7 @@ class Outcome:
             self.found.setdefault(place, set()).update(slugs)
 
 
-class Meddler(Watch):
+class Meddler(SilentWatch):
     """Does something to the raw folder between the plan and the reading."""
 
     def __init__(self, case: Case, raw: Path) -> None:
@@ -85,7 +85,7 @@ def written(folder: Path, files: Mapping[str, bytes | str | Link]) -> Path:
     return raw
 
 
-def sanitized(folder: Path, schema: Mapping[str, Any], watch: Watch) -> Summary:
+def sanitized(folder: Path, schema: Mapping[str, Any], watch: SilentWatch) -> Summary:
     """Run over the folder's raw files. JSON is YAML."""
     path = folder / "schema.yaml"
     path.write_text(json.dumps({"files": ["*.jsonl"], **COMMON, **schema}))

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.errors import SchemaError, TokenizerError
 from pipeline.reasons import Policy, Reason, Scope
-from pipeline.report.watch import Watch
+from pipeline.report.events import SilentWatch
 from tests.reasons import chats, documents, files, images, reading, run, templates, tokens, values
 from tests.reasons.case import Case, RunCase
 from tests.reasons.outcome import Outcome, outcome_of, sanitized, written
@@ -78,7 +78,7 @@ def test_a_policy_that_the_reason_allows_is_obeyed(case: Case, option: Policy, t
 def test_the_run_ends_before_a_record_is_read(case: RunCase, tmp_path: Path) -> None:
     written(tmp_path, case.files)
     with pytest.raises((TokenizerError, SchemaError)) as caught:
-        sanitized(tmp_path, case.schema, Watch())
+        sanitized(tmp_path, case.schema, SilentWatch())
     assert case.reason.facts.title.casefold() in str(caught.value).casefold()
     assert caught.value.remedy
     assert not (tmp_path / "clean" / "certificate.json").exists()
@@ -87,7 +87,7 @@ def test_the_run_ends_before_a_record_is_read(case: RunCase, tmp_path: Path) -> 
 @pytest.mark.parametrize("case", RUN_CASES, ids=lambda case: case.id)
 def test_the_near_miss_of_the_run_is_certified(case: RunCase, tmp_path: Path) -> None:
     written(tmp_path, case.files)
-    totals = sanitized(tmp_path, case.near_schema, Watch()).totals
+    totals = sanitized(tmp_path, case.near_schema, SilentWatch()).totals
     assert totals["certified"] == totals["rows_read"] > 0
     assert (totals["reasons"], totals["flags"]) == ({}, {})
 

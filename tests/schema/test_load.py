@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import InputError, SchemaError
-from pipeline.exits import Exit
+from pipeline.errors import Exit, InputError, SchemaError
 from pipeline.reasons import Policy, Reason
 from pipeline.schema.load import load_schema, load_schemas
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from pipeline.batch import Batch, Findings
 from pipeline.reasons import Policy, Reason
-from pipeline.shards.arrow import quarantine
 from pipeline.shards.quarantine import HITS, QuarantineWriter
+from pipeline.shards.schemas import quarantine
 
 
 def batch_of(count: int, **parts: Any) -> Batch:

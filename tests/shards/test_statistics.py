@@ -9,8 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.shards.column import ColumnStatistics, from_json, merge
-from pipeline.shards.statistics import measure
+from pipeline.shards.statistics import ColumnStatistics, from_json, measure, merge
 
 SCHEMA = pa.schema(
     [

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import StorageError
-from pipeline.shards import arrow
-from pipeline.shards.part import Part
+from pipeline.shards import schemas as arrow
+from pipeline.shards.files import Part
 from pipeline.shards.writer import ShardWriter, empty_shard, relaxed
 
 SCHEMA = pa.schema(

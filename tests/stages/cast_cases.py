@@ -11,9 +11,9 @@ import polars as pl
 from pipeline.batch import Batch, Findings
 from pipeline.fields import Field, FieldType, Kind
 from pipeline.reasons import Reason
-from pipeline.schema.compile import MESSAGE_KEYS
+from pipeline.schema.fields import MESSAGE_KEYS
 from pipeline.stages.cast import Cast
-from tests.sources.tables import TEXT, Result, read_bytes, schema
+from tests.readers.tables import TEXT, Result, read_bytes, schema
 
 NUMBER, INTEGER, BOOLEAN = FieldType(Kind.NUMBER), FieldType(Kind.INTEGER), FieldType(Kind.BOOLEAN)
 WORDS = Field(

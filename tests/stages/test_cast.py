@@ -14,9 +14,9 @@ from pipeline.batch import Batch
 from pipeline.errors import SchemaError
 from pipeline.fields import Field, FieldType, Kind
 from pipeline.reasons import Policy
-from pipeline.schema.compile import MESSAGE_KEYS
+from pipeline.schema.fields import MESSAGE_KEYS
 from pipeline.stages.cast import Cast
-from tests.sources.tables import TEXT, schema
+from tests.readers.tables import TEXT, schema
 from tests.stages.cast_cases import (
     BOOLEAN,
     BOXES,

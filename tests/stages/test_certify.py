@@ -14,7 +14,7 @@ from pipeline.batch import Samples
 from pipeline.models.families import limits_for
 from pipeline.reasons import Reason
 from pipeline.schema.model import Model, Schema
-from pipeline.shards import arrow
+from pipeline.shards import schemas
 from pipeline.stages.certify import Certify, without
 from pipeline.stages.context import Context
 
@@ -55,9 +55,9 @@ def context(kind: str) -> Context:
 
 def samples(kind: str, rows: list[dict[str, Any]]) -> Samples:
     shard = {
-        "layout": arrow.layout([], float_boxes=False, labels=True, image=False, record=False),
-        "chat": arrow.chat([], record=False),
-        "table": arrow.table([], tokenized=True, label=True),
+        "layout": schemas.layout([], float_boxes=False, labels=True, image=False, record=False),
+        "chat": schemas.chat([], record=False),
+        "table": schemas.table([], tokenized=True, label=True),
     }[kind]
     return Samples(pa.Table.from_pylist(rows, schema=shard), np.arange(len(rows), dtype=np.int64))
 
@@ -159,7 +159,7 @@ ANSWERED: dict[str, Any] = {
     ],
 )
 def test_an_answer_is_a_span_of_words_or_the_start_token(start: int, end: int, good: bool) -> None:
-    shard = arrow.layout([], float_boxes=False, labels=False, image=False, record=False, answer=True)
+    shard = schemas.layout([], float_boxes=False, labels=False, image=False, record=False, answer=True)
     rows = [{**ANSWERED, "start_positions": 3, "end_positions": 4}]
     rows.append({**ANSWERED, "start_positions": start, "end_positions": end})
     given = Samples(pa.Table.from_pylist(rows, schema=shard), np.arange(2, dtype=np.int64))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pipeline.batch import Batch, split
 from pipeline.reasons import Reason
-from pipeline.schema.compile import fields_of
+from pipeline.schema.fields import fields_of
 from pipeline.schema.model import Schema
 from pipeline.stages.judge import ContractBroken, Judge
 

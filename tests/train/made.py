@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.certificate.receipt import Receipt
+from pipeline.certificate.receipt import Receipt, histogram
 from pipeline.certificate.statement import Contract, Inputs
-from pipeline.certificate.statistics import histogram
-from pipeline.commit import CleanFolder
 from pipeline.models.families import limits_of
-from pipeline.shards import arrow
-from pipeline.shards.part import data_folder
+from pipeline.publish import CleanFolder
+from pipeline.shards import schemas as arrow
+from pipeline.shards.files import data_folder
 from pipeline.shards.writer import ShardWriter
 
 LABELS = ("O", "B-KEY", "I-KEY", "B-VALUE", "I-VALUE", "B-HEADER", "I-HEADER")

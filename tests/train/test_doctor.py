@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.train.doctor import diagnose, examine
-from pipeline.train.fault import Weight
-from pipeline.train.prescriptions import PRESCRIPTIONS
+from pipeline.train.doctor import PRESCRIPTIONS, diagnose, examine
+from pipeline.train.faults import Weight
 from pipeline.train.script import Script
 
 REPORTED = """

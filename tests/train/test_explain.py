@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.train.dump import read_dump
+from pipeline.train.batch_dump import read_dump
+from pipeline.train.crash_signatures import SIGNATURES, Blame
 from pipeline.train.explain import clues, explain, read_log, verdict
 from pipeline.train.replay import replay_dump
-from pipeline.train.signatures import SIGNATURES, Blame
 from pipeline.train.train import train
 from tests.train import jobs, made
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pipeline.errors import InputError
 from pipeline.train.audit import audit
 from pipeline.train.judge import judge
-from pipeline.train.target import target_of
+from pipeline.train.model_limits import target_of
 from tests.train import made
 
 LAYOUT, LLAMA = target_of(made.LAYOUT_CONFIG), target_of(made.LLAMA_CONFIG)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipeline.errors import RefusedError
-from pipeline.exits import Exit
+from pipeline.errors import Exit, RefusedError
 from pipeline.train import load_certified
 from pipeline.train.load import open_certified
 from tests.train import made

@@ -8,40 +8,38 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import RefusedError, SchemaError
-from pipeline.exits import Exit
+from pipeline.errors import Exit, RefusedError, SchemaError
 from pipeline.train import environment, memory
 from pipeline.train.batches import Budget
-from pipeline.train.facts import Certified
-from pipeline.train.fault import Fault, Weight, refuse, stopping
-from pipeline.train.fit import fit, schedule, task
+from pipeline.train.faults import Fault, Weight, refuse, stopping
 from pipeline.train.load import open_certified
 from pipeline.train.model import config_of
+from pipeline.train.model_limits import fit_faults, schedule_faults, target_of, task_faults
 from pipeline.train.preflight import preflight
 from pipeline.train.recipe import load_recipe, packaged
-from pipeline.train.target import target_of
+from pipeline.train.rows import CertifiedSet
 from tests.train import made
 
 SEVEN = {"id2label": dict(enumerate(made.LABELS)), "num_labels": 7}
 
 
 @pytest.fixture(scope="module")
-def forms(tmp_path_factory: pytest.TempPathFactory) -> Certified:
+def forms(tmp_path_factory: pytest.TempPathFactory) -> CertifiedSet:
     return open_certified(made.layout_folder(tmp_path_factory.mktemp("a") / "clean"))
 
 
 @pytest.fixture(scope="module")
-def chats(tmp_path_factory: pytest.TempPathFactory) -> Certified:
+def chats(tmp_path_factory: pytest.TempPathFactory) -> CertifiedSet:
     return open_certified(made.chat_folder(tmp_path_factory.mktemp("b") / "clean", template="c" * 64))
 
 
-def checks(facts: Certified, config: dict[str, Any], **how: Any) -> list[str]:
-    return [fault.check for fault in stopping(fit(facts, target_of(config), **how))]
+def checks(facts: CertifiedSet, config: dict[str, Any], **how: Any) -> list[str]:
+    return [fault.check for fault in stopping(fit_faults(facts, target_of(config), **how))]
 
 
-def test_what_fits_passes(forms: Certified, chats: Certified) -> None:
-    assert fit(forms, target_of(made.LAYOUT_CONFIG | SEVEN)) == []
-    assert fit(chats, target_of(made.LLAMA_CONFIG)) == []
+def test_what_fits_passes(forms: CertifiedSet, chats: CertifiedSet) -> None:
+    assert fit_faults(forms, target_of(made.LAYOUT_CONFIG | SEVEN)) == []
+    assert fit_faults(chats, target_of(made.LLAMA_CONFIG)) == []
 
 
 @pytest.mark.parametrize(
@@ -58,7 +56,7 @@ def test_what_fits_passes(forms: Certified, chats: Certified) -> None:
         ({"input_size": 64}, "pages"),
     ],
 )
-def test_each_limit_of_a_document_model(forms: Certified, change: dict[str, Any], check: str) -> None:
+def test_each_limit_of_a_document_model(forms: CertifiedSet, change: dict[str, Any], check: str) -> None:
     assert check in checks(forms, made.LAYOUT_CONFIG | SEVEN | change)
 
 
@@ -70,11 +68,11 @@ def test_each_limit_of_a_document_model(forms: Certified, change: dict[str, Any]
         ({"model_type": "layoutlmv3"}, "family"),
     ],
 )
-def test_each_limit_of_a_chat_model(chats: Certified, change: dict[str, Any], check: str) -> None:
+def test_each_limit_of_a_chat_model(chats: CertifiedSet, change: dict[str, Any], check: str) -> None:
     assert check in checks(chats, made.LLAMA_CONFIG | change)
 
 
-def test_limits_are_met_exactly(forms: Certified, chats: Certified) -> None:
+def test_limits_are_met_exactly(forms: CertifiedSet, chats: CertifiedSet) -> None:
     """One less is a fault, the limit itself is none: RoBERTa positions start at pad + 1."""
     longest = forms.number("input_ids", "longest")
     assert longest is not None
@@ -93,15 +91,15 @@ def test_a_packed_sample_may_be_longer_than_the_positions_of_a_rotary_model(tmp_
     assert checks(packed, made.LLAMA_CONFIG | {"max_position_embeddings": 10}) == ["positions"]
 
 
-def test_another_tokenizer_is_refused_and_another_template_told(chats: Certified) -> None:
+def test_another_tokenizer_is_refused_and_another_template_told(chats: CertifiedSet) -> None:
     target = replace(target_of(made.LLAMA_CONFIG), tokenizer_digest="d" * 64, template_digest="e" * 64)
-    faults = fit(chats, target)
+    faults = fit_faults(chats, target)
     assert [(fault.check, fault.weight) for fault in faults] == [
         ("tokenizer", Weight.REFUSE),
         ("template", Weight.WARN),
     ]
     same = replace(target, tokenizer_digest="a" * 64, template_digest="c" * 64)
-    assert fit(chats, same) == []
+    assert fit_faults(chats, same) == []
 
 
 def test_the_digest_of_a_folder_is_the_certificate_s(samples: Path, tmp_path: Path) -> None:
@@ -118,25 +116,25 @@ def test_the_digest_of_a_folder_is_the_certificate_s(samples: Path, tmp_path: Pa
     assert target_of(model).tokenizer_digest == described.digest
 
 
-def test_float16_training_of_bfloat16_weights_is_refused(chats: Certified) -> None:
+def test_float16_training_of_bfloat16_weights_is_refused(chats: CertifiedSet) -> None:
     assert checks(chats, made.LLAMA_CONFIG | {"dtype": "bfloat16"}, fp16=True) == ["dtype"]
     assert checks(chats, made.LLAMA_CONFIG | {"dtype": "float32"}, fp16=True) == []
 
 
-def test_rows_for_every_rank(forms: Certified) -> None:
-    assert list(schedule(forms, world=8, per_rank=5)) == []
-    assert [fault.check for fault in schedule(forms, world=8, per_rank=6)] == ["rows"]
+def test_rows_for_every_rank(forms: CertifiedSet) -> None:
+    assert list(schedule_faults(forms, world=8, per_rank=5)) == []
+    assert [fault.check for fault in schedule_faults(forms, world=8, per_rank=6)] == ["rows"]
 
 
-def test_a_task_learns_from_its_kind(forms: Certified, chats: Certified) -> None:
+def test_a_task_learns_from_its_kind(forms: CertifiedSet, chats: CertifiedSet) -> None:
     layout, llama = load_recipe("layoutlmv3"), load_recipe("llama-lora")
-    assert [f.check for f in task(chats, layout)] == ["task"]
-    assert [f.check for f in task(forms, llama)] == ["task"]
-    assert list(task(forms, layout)) == list(task(chats, llama)) == []
+    assert [f.check for f in task_faults(chats, layout)] == ["task"]
+    assert [f.check for f in task_faults(forms, llama)] == ["task"]
+    assert list(task_faults(forms, layout)) == list(task_faults(chats, llama)) == []
 
 
-def test_all_faults_are_in_the_refusal(forms: Certified) -> None:
-    faults = fit(
+def test_all_faults_are_in_the_refusal(forms: CertifiedSet) -> None:
+    faults = fit_faults(
         forms, target_of(made.LAYOUT_CONFIG | SEVEN | {"vocab_size": 50, "max_position_embeddings": 20})
     )
     with pytest.raises(RefusedError) as caught:
@@ -147,7 +145,7 @@ def test_all_faults_are_in_the_refusal(forms: Certified) -> None:
     refuse([Fault("template", "differs", weight=Weight.WARN)], where="clean")
 
 
-def test_preflight_tells_parameters_and_faults(forms: Certified) -> None:
+def test_preflight_tells_parameters_and_faults(forms: CertifiedSet) -> None:
     recipe = load_recipe("layoutlmv3", {"model.config": made.LAYOUT_CONFIG, "checkpointing": True})
     found = preflight(forms, recipe, device="cpu")
     assert [fault.check for fault in stopping(found.faults)] == ["checkpointing"]
@@ -156,7 +154,7 @@ def test_preflight_tells_parameters_and_faults(forms: Certified) -> None:
     assert "cuda" in [fault.check for fault in preflight(forms, recipe).faults] or environment.cards()
 
 
-def test_adapters_alone_are_trained(chats: Certified) -> None:
+def test_adapters_alone_are_trained(chats: CertifiedSet) -> None:
     recipe = load_recipe("llama-lora", {"model.config": made.LLAMA_CONFIG, "lora.rank": 2})
     counted = memory.parameters(recipe, chats)
     # Two matrices of rank 2 beside each of the seven projections of two layers.
@@ -164,7 +162,7 @@ def test_adapters_alone_are_trained(chats: Certified) -> None:
     assert counted.trained == 2 * sum(2 * (a + b) for a, b in sizes)
 
 
-def test_more_tokens_need_more_memory_and_the_largest_batch_just_fits(chats: Certified) -> None:
+def test_more_tokens_need_more_memory_and_the_largest_batch_just_fits(chats: CertifiedSet) -> None:
     recipe = load_recipe("llama-lora", {"model.config": made.LLAMA_CONFIG})
     config, counted = config_of(recipe, chats), memory.parameters(recipe, chats)
     needs = [

@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from pipeline.errors import RefusedError
+from pipeline.train.batch_dump import read_dump
 from pipeline.train.checkpoint import checkpoints
-from pipeline.train.dump import read_dump
+from pipeline.train.progress import DivergedError
 from pipeline.train.train import check_world, train
-from pipeline.train.watch import DivergedError
 from tests.train import jobs, made
 
 
@@ -134,8 +134,7 @@ def test_no_mask_gives_the_same_loss_as_a_mask(tmp_path: Path) -> None:
 
 def test_packed_conversations_do_not_see_one_another(tmp_path: Path) -> None:
     """The loss of a packed sample is that of its conversations alone."""
-    from pipeline.train.collate import RowCollator
-    from pipeline.train.loss import TaskLoss
+    from pipeline.train.collate import RowCollator, TaskLoss
     from pipeline.train.model import build
     from pipeline.train.rows import CertifiedRows
 

@@ -8,17 +8,16 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Int64s, lists, offsets, within
+from pipeline.arrow_lists import Int64s, lists, offsets, within
 from pipeline.batch import Batch, Findings, Samples
-from pipeline.models.probe import Proof
+from pipeline.models.template_check import TemplateProof
 from pipeline.schema.chat import Messages, Preference, Tree
-from pipeline.shards import arrow
-from pipeline.stages.chat.codec import END, Codec, Encoded
-from pipeline.stages.chat.fit import Fitted, Fitter, limit_of, select
-from pipeline.stages.chat.frame import REJECTED, TOOLS, TURNS, conversations
-from pipeline.stages.chat.turns import ROLES, Turns
+from pipeline.shards import schemas
+from pipeline.stages.chat.shorten import ChatFitter, FittedChats, limit_of, select
+from pipeline.stages.chat.tokenize import END, ChatTokenizer, Encoded
+from pipeline.stages.chat.turns import REJECTED, ROLES, TOOLS, TURNS, Turns, conversations
 from pipeline.stages.context import Context
-from pipeline.stages.provenance import carried, provenance
+from pipeline.stages.sample_columns import carried, provenance
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,14 +31,14 @@ class Encode:
 
     name = "encode"
 
-    def __init__(self, context: Context, proof: Proof) -> None:
+    def __init__(self, context: Context, proof: TemplateProof) -> None:
         self.context = context
         self.template_source = proof.template.source
         schema = context.schema
         assert schema.chat is not None  # noqa: S101 - the schema model proves it
         limit = limit_of(schema.chat, context.limits.max_tokens if context.limits else None)
-        self.codec = Codec(proof.template, proof.tokenizer)
-        self._fit = Fitter(schema, self.codec, limit)
+        self.codec = ChatTokenizer(proof.template, proof.tokenizer)
+        self._fit = ChatFitter(schema, self.codec, limit)
         self._preference = isinstance(schema.chat.source, Preference)
         self._column = schema.chat.source.column if isinstance(schema.chat.source, Messages | Tree) else ""
         self._packed = schema.chat.packing is not None
@@ -58,7 +57,7 @@ class Encode:
         return self._samples(batch, fitted, other, np.flatnonzero(good), findings), findings
 
     def _samples(
-        self, batch: Batch, fitted: Fitted, other: Fitted | None, keep: Int64s, findings: Findings
+        self, batch: Batch, fitted: FittedChats, other: FittedChats | None, keep: Int64s, findings: Findings
     ) -> Samples:
         turns = fitted.turns.select(keep)
         encoded = select(fitted.encoded, fitted.turns, keep)
@@ -72,11 +71,11 @@ class Encode:
         columns["tokens_dropped"] = pa.array(fitted.dropped[keep], pa.int32())
         if other is not None:
             rejected = select(other.encoded, other.turns, keep)
-            columns["rejected_input_ids"] = lists(rejected.ids, rejected.lengths, arrow.IDS)
-            columns["rejected_labels"] = lists(_labels(rejected), rejected.lengths, arrow.IDS)
+            columns["rejected_input_ids"] = lists(rejected.ids, rejected.lengths, schemas.IDS)
+            columns["rejected_labels"] = lists(_labels(rejected), rejected.lengths, schemas.IDS)
         if self._packed:
             columns["position_ids"] = lists(
-                within(encoded.lengths).astype(np.int32), encoded.lengths, arrow.IDS
+                within(encoded.lengths).astype(np.int32), encoded.lengths, schemas.IDS
             )
             columns["samples"] = pa.ListArray.from_arrays(
                 pa.array(np.arange(len(keep) + 1, dtype=np.int32)), columns["sample_id"]
@@ -87,7 +86,7 @@ class Encode:
         return Samples(pa.table([columns[f.name] for f in shard], schema=shard), batch.ids[records])
 
     def _shard(self) -> pa.Schema:
-        return arrow.chat(
+        return schemas.chat(
             self.context.columns,
             record=self.context.schema.output.keep_record,
             packed=self._packed,
@@ -112,14 +111,14 @@ def _number_within(records: Int64s) -> Int64s:
 
 
 def _labels(encoded: Encoded) -> Any:
-    return np.where(encoded.learned, encoded.ids, np.int32(arrow.IGNORE))
+    return np.where(encoded.learned, encoded.ids, np.int32(schemas.IGNORE))
 
 
 def _tokens(encoded: Encoded) -> dict[str, pa.Array]:
     return {
-        "input_ids": lists(encoded.ids, encoded.lengths, arrow.IDS),
-        "attention_mask": lists(np.ones(len(encoded.ids), np.int8), encoded.lengths, arrow.MASK),
-        "labels": lists(_labels(encoded), encoded.lengths, arrow.IDS),
+        "input_ids": lists(encoded.ids, encoded.lengths, schemas.IDS),
+        "attention_mask": lists(np.ones(len(encoded.ids), np.int8), encoded.lengths, schemas.MASK),
+        "labels": lists(_labels(encoded), encoded.lengths, schemas.IDS),
     }
 
 
@@ -129,7 +128,7 @@ def _turn_spans(turns: Turns, encoded: Encoded) -> pa.ListArray:
     starts = np.zeros(len(ends), np.int32)
     starts[1:] = ends[:-1]
     starts[turns.starts[turns.counts > 0]] = 0
-    kind = arrow.chat([], record=False).field("turns").type
+    kind = schemas.chat([], record=False).field("turns").type
     roles = pa.DictionaryArray.from_arrays(pa.array(turns.roles, pa.int8()), pa.array(ROLES)).cast(
         pa.string()
     )

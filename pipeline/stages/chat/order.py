@@ -1,19 +1,141 @@
-"""Judge the order of turns against the grammar; merge and drop turns where the schema allows it."""
+"""The order of turns: the turn grammar, judged, and repaired where the schema allows it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from pipeline.arrays import Int64s
+from pipeline.arrow_lists import Int64s
 from pipeline.batch import Batch, Findings
+from pipeline.errors import SchemaError
 from pipeline.reasons import Policy, Reason
 from pipeline.schema.model import Schema
-from pipeline.stages.chat.grammar import Grammar
-from pipeline.stages.chat.report import clip, report_conversations, report_turns
-from pipeline.stages.chat.turns import ASSISTANT, UNKNOWN, USER, Mask, Turns, role_strings, spelled
+from pipeline.stages.chat.turns import (
+    ASSISTANT,
+    CALL,
+    ROLES,
+    UNKNOWN,
+    USER,
+    Mask,
+    Turns,
+    clip,
+    conversation_findings,
+    role_strings,
+    spelled,
+    turn_findings,
+)
+
+# The turn grammar: the schema's string compiled to a regular expression over role letters.
+
+
+LETTERS = {**{role: role[0] for role in ROLES}, CALL: "c"}
+LONGEST_EXAMPLE = 5
+_TOKEN = re.compile(r"\s*(?:([A-Za-z_]+)|([?*+|()]))")
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """A compiled grammar.
+
+    Attributes:
+        text: as the schema writes it.
+        pattern: regular expression that a conversation's whole role string must match.
+        roles: names of the roles it may hold.
+    """
+
+    text: str
+    pattern: str
+    roles: tuple[str, ...]
+
+    def matches(self, letters: str) -> bool:
+        """Whether one conversation's roles follow the grammar."""
+        return self.matching([letters])[0]
+
+    def matching(self, letters: Sequence[str]) -> list[bool]:
+        """Whether each of several role strings follows the grammar; in time linear in their length."""
+        found = pl.Series(letters, dtype=pl.String).str.contains(f"^(?:{self.pattern})$")
+        return found.to_list()
+
+    def examples(self) -> tuple[str, ...]:
+        """The shortest conversations the grammar allows, tool calls left out: at most one exchange, and two; with and
+        without each role that is optional."""
+        short = [
+            "".join(letters)
+            for n in range(1, LONGEST_EXAMPLE + 1)
+            for letters in itertools.product("sua", repeat=n)
+        ]
+        fitting = [
+            text for text, fits in zip(short, self.matching(short), strict=True) if fits and "a" in text
+        ]
+        kinds: dict[tuple[frozenset[str], int], str] = {}
+        for text in fitting:
+            kinds.setdefault((frozenset(text), min(text.count("a"), 2)), text)
+        return tuple(kinds.values())
+
+    def required(self) -> tuple[str, ...]:
+        """Roles without which no conversation follows the grammar."""
+        examples = self.examples()
+        return tuple(
+            role for role in ("system", "user", "assistant") if all(role[0] in text for text in examples)
+        )
+
+    @property
+    def tools(self) -> bool:
+        """Whether conversations may hold tool calls."""
+        return "tool" in self.roles or CALL in self.roles
+
+
+def compile_grammar(text: str) -> Grammar:
+    """Compile a grammar: role names, ``?``, ``+``, ``*``, ``|`` and brackets.
+
+    Raises SchemaError where it is none; the text is never used as a regular expression itself.
+    """
+    out: list[str] = []
+    roles: list[str] = []
+    position = 0
+    stripped = text.rstrip()
+    while position < len(stripped):
+        token = _TOKEN.match(stripped, position)
+        if token is None:
+            raise _error(text, f"the character {stripped[position : position + 1]!r}")
+        name, sign = token.groups()
+        if name is not None:
+            if name not in LETTERS:
+                raise _error(text, f"the role {name!r}")
+            roles.append(name)
+            out.append(LETTERS[name])
+        elif sign in "?*+" and (not out or out[-1] in ("(?:", "|", "?", "*", "+")):
+            raise _error(text, f"{sign!r} after nothing")
+        else:
+            out.append("(?:" if sign == "(" else sign)
+        position = token.end()
+    pattern = "".join(out)
+    try:
+        re.compile(pattern)
+    except re.error:
+        raise _error(text, "unbalanced brackets") from None
+    if not roles:
+        raise _error(text, "no role")
+    return Grammar(text, pattern, tuple(dict.fromkeys(roles)))
+
+
+def _error(text: str, found: str) -> SchemaError:
+    return SchemaError(
+        "the turn grammar is not valid",
+        where="chat: grammar",
+        found=f"{found} in {text[:80]!r}",
+        expected="role names (" + ", ".join(LETTERS) + ") with ? + * | and brackets",
+        remedy='for example "system? (user assistant)+"',
+    )
+
+
+# Judge the order of turns against the grammar; merge and drop turns where the schema allows it.
+
 
 JOINER = "\n\n"
 """Text between two merged turns."""
@@ -30,7 +152,7 @@ def judge_roles(
     written = turns.frame["role"][pl.Series(hits)].to_list()
     found = ["missing" if role is None else clip(repr(role)) for role in written]
     policy = schema.policy(Reason.ROLE_UNKNOWN)
-    report_turns(findings, batch, turns, hits, Reason.ROLE_UNKNOWN, policy, found, names, member="role")
+    turn_findings(findings, batch, turns, hits, Reason.ROLE_UNKNOWN, policy, found, names, member="role")
 
 
 def judge_order(batch: Batch, turns: Turns, schema: Schema, grammar: Grammar, findings: Findings) -> Turns:
@@ -58,7 +180,7 @@ def judge_order(batch: Batch, turns: Turns, schema: Schema, grammar: Grammar, fi
         if reason is Reason.LAST_TURN_NOT_ASSISTANT:
             words = [spelled(letters[i][-1:]) for i in hits.tolist()]
         # An order that a repair could not set right goes to the quarantine.
-        report_conversations(
+        conversation_findings(
             findings, batch, turns, hits, reason, Policy.QUARANTINE, words, clip(grammar.text)
         )
     return turns
@@ -128,7 +250,7 @@ def _merge(batch: Batch, turns: Turns, grammar: Grammar, findings: Findings) -> 
     )
     merged = np.bincount(owner[follows], minlength=len(turns.counts))
     hits = np.flatnonzero(merged)
-    report_conversations(
+    conversation_findings(
         findings, batch, turns, hits, Reason.TURNS_MERGED, Policy.REPAIR, [str(n) for n in merged[hits]]
     )
     return turns.take(~follows).with_content(texts["content"])
@@ -160,7 +282,7 @@ def _drop_trailing(batch: Batch, turns: Turns, grammar: Grammar, merging: bool, 
     chosen = np.zeros(len(turns.counts), np.bool_)
     chosen[hits] = True
     drop = chosen[turns.owner] & (index > last[turns.owner])
-    report_conversations(findings, batch, turns, hits, Reason.TURN_DROPPED, Policy.REPAIR, "user")
+    conversation_findings(findings, batch, turns, hits, Reason.TURN_DROPPED, Policy.REPAIR, "user")
     return turns.take(~drop)
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Int64s, flat, lists, offsets, within
+from pipeline.arrow_lists import Int64s, flat, lists, offsets, within
 from pipeline.batch import Findings, Samples
-from pipeline.shards.arrow import IDS, IGNORE
+from pipeline.shards.schemas import IDS, IGNORE
 
 BETWEEN = " "
 """Between the content ids of one sequence."""

@@ -2,21 +2,94 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
 import pyarrow as pa
 
-from pipeline.batch import EncodeStage, RecordStage
+from pipeline.batch import Batch, EncodeStage, Findings, RecordStage
 from pipeline.errors import SchemaError
 from pipeline.models.chat_template import load_template
-from pipeline.models.probe import Proof, probe
-from pipeline.schema.chat import Chat, Preference
-from pipeline.shards import arrow
+from pipeline.models.template_check import TemplateProof, check_template
+from pipeline.reasons import Reason
+from pipeline.schema.chat import Chat, Preference, Tree
+from pipeline.shards import schemas
+from pipeline.stages.chat.content import ContentJudge, RenderedText
 from pipeline.stages.chat.encode import Encode
-from pipeline.stages.chat.grammar import compile_grammar
-from pipeline.stages.chat.judge import JudgeTurns
-from pipeline.stages.chat.rendered import RenderedText
-from pipeline.stages.chat.roles import aliases_of
-from pipeline.stages.chat.turns import ROLES
+from pipeline.stages.chat.order import Grammar, compile_grammar, judge_order, judge_roles
+from pipeline.stages.chat.read import read_turns
+from pipeline.stages.chat.tools import judge_tools, tool_definitions
+from pipeline.stages.chat.turns import REJECTED, ROLES, TOOLS, TURNS, Turns, aliases_of, nested, to_series
 from pipeline.stages.context import Context
+
+# The record stage of chats: fields become turns; roles, contents, tool calls and order are judged.
+
+
+@dataclass(slots=True)
+class JudgeTurns:
+    """Adds the column ``@turns`` (and ``@rejected_turns``), lists of canonical turns, to the frame."""
+
+    context: Context
+    rendered: RenderedText
+    control: tuple[str, ...]
+    name: str = "chat"
+    _grammar: Grammar = field(init=False)
+    _contents: ContentJudge = field(init=False)
+    _names: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        chat = self.context.schema.chat
+        assert chat is not None  # noqa: S101 - the schema model proves it
+        self._grammar = compile_grammar(chat.grammar)
+        self._contents = ContentJudge(self.context.schema, self.control, self.rendered)
+        self._names = ", ".join(aliases_of(chat))
+
+    def __call__(self, batch: Batch) -> tuple[Batch, Findings]:
+        findings = Findings()
+        schema, frame = self.context.schema, batch.frame
+        chat = schema.chat
+        assert chat is not None  # noqa: S101
+        turns, rejected = read_turns(batch, schema, findings)
+        turns = self._judged(batch, turns, findings)
+        several = isinstance(chat.source, Tree)
+        columns = [nested(turns, len(batch), TURNS) if several else to_series(turns, TURNS)]
+        if rejected is not None and isinstance(chat.source, Preference):
+            skip = tuple(name for name in turns.columns if name != chat.source.chosen)
+            rejected = self._judged(batch, rejected, findings, skip)
+            self._identical(batch, turns, rejected, findings)
+            columns.append(to_series(rejected, REJECTED))
+        if "@tools" in frame.columns:
+            columns.append(tool_definitions(batch, schema, findings).alias(TOOLS))
+        return batch.with_frame(frame.with_columns(columns)), findings
+
+    def _judged(self, batch: Batch, turns: Turns, findings: Findings, skip: tuple[str, ...] = ()) -> Turns:
+        schema = self.context.schema
+        judge_roles(batch, turns, schema, self._names, findings, skip)
+        turns = self._contents(batch, turns, findings, skip)
+        turns = judge_tools(batch, turns, schema, self._grammar, findings)
+        return judge_order(batch, turns, schema, self._grammar, findings)
+
+    def _identical(self, batch: Batch, turns: Turns, rejected: Turns, findings: Findings) -> None:
+        """Pairs whose two answers are the same teach nothing."""
+        same = turns.counts == rejected.counts
+        texts = [
+            part.frame.select(
+                pl.concat_str(pl.col("content").fill_null(""), pl.col("tool_calls").fill_null(""))
+            )
+            .to_series()
+            .to_list()
+            for part in (turns, rejected)
+        ]
+        for i in np.flatnonzero(same & turns.present & (turns.counts > 0)).tolist():
+            a, b, n = int(turns.starts[i]), int(rejected.starts[i]), int(turns.counts[i])
+            same[i] = texts[0][a : a + n] == texts[1][b : b + n]
+        hits = np.flatnonzero(same & turns.present & (turns.counts > 0))
+        policy = self.context.schema.policy(Reason.PREFERENCE_IDENTICAL)
+        findings.add(Reason.PREFERENCE_IDENTICAL, policy, "", batch.ids[turns.records[hits]])
+
+
+# Chats: from fields to turns, from turns to certified tokens.
 
 
 def record_stages(context: Context) -> list[RecordStage]:
@@ -40,7 +113,7 @@ def encoder(context: Context) -> EncodeStage:
 def shard_schema(context: Context) -> pa.Schema:
     """Arrow schema of the shards."""
     chat = _chat(context)
-    return arrow.chat(
+    return schemas.chat(
         context.columns,
         record=context.schema.output.keep_record,
         packed=chat.packing is not None,
@@ -53,10 +126,10 @@ def _chat(context: Context) -> Chat:
     return context.schema.chat
 
 
-_PROOFS: dict[int, tuple[Context, Proof]] = {}
+_PROOFS: dict[int, tuple[Context, TemplateProof]] = {}
 
 
-def _proof(context: Context) -> Proof:
+def _proof(context: Context) -> TemplateProof:
     """The probed template of a context, probed once."""
     known = _PROOFS.get(id(context))
     if known is None or known[0] is not context:
@@ -65,7 +138,7 @@ def _proof(context: Context) -> Proof:
         template = load_template(chat.template, context.schema_dir, context.tokenizer)
         grammar = compile_grammar(chat.grammar)
         always = ("system",) if isinstance(getattr(chat.source, "system", None), str) else ()
-        proof = probe(
+        proof = check_template(
             template,
             context.tokenizer,
             shapes=grammar.examples(),

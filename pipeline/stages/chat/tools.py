@@ -14,12 +14,11 @@ import numpy as np
 import polars as pl
 
 from pipeline.batch import Batch, Findings
-from pipeline.cells.exact import NotJson, Whole, parse, repeats
 from pipeline.reasons import Reason
 from pipeline.schema.model import Schema
-from pipeline.stages.chat.grammar import Grammar
-from pipeline.stages.chat.report import report_turns
-from pipeline.stages.chat.turns import TOOL, Turns, role_strings
+from pipeline.stages.chat.order import Grammar
+from pipeline.stages.chat.turns import TOOL, Turns, role_strings, turn_findings
+from pipeline.values.json_strict import NotJson, Whole, parse_strict, repeats
 
 _NO_CALLS = ("", "[]", "null")
 _DEPTH = 200
@@ -53,7 +52,7 @@ def judge_tools(batch: Batch, turns: Turns, schema: Schema, grammar: Grammar, fi
         calls = calls.scatter(pl.Series(hits), pl.Series(texts, dtype=pl.String))
     problems |= _unanswered(turns, decoded, set(problems), _open_ended(turns, grammar))
     at = np.array(sorted(problems), np.int64)
-    report_turns(
+    turn_findings(
         findings, batch, turns, at, Reason.TOOL_CALL_INVALID, schema.policy(Reason.TOOL_CALL_INVALID),
         [problems[i] for i in at.tolist()], member="tool_calls",
     )  # fmt: skip
@@ -96,7 +95,7 @@ def _canonical(call: Any) -> dict[str, Any]:
 def _decoded(written: str, what: str) -> Any:
     """The JSON value of a text, where any reader takes it for the same one."""
     try:
-        value, exact = msgspec.json.decode(written), parse(written.encode(), _DEPTH)
+        value, exact = msgspec.json.decode(written), parse_strict(written.encode(), _DEPTH)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError, NotJson):
         raise InvalidCall(f"{what} that are no JSON") from None
     if any(repeats(exact)):

@@ -9,14 +9,13 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from pipeline.arrays import within
+from pipeline.arrow_lists import within
 from pipeline.batch import Batch, Findings
 from pipeline.fields import Content, message_dtype
 from pipeline.reasons import Policy, Reason
 from pipeline.schema.chat import Tree
 from pipeline.schema.model import Schema
-from pipeline.stages.chat.roles import role_codes
-from pipeline.stages.chat.turns import FIELDS, Turns
+from pipeline.stages.chat.turns import FIELDS, Turns, role_codes
 
 MAX_PATHS = 10_000
 """Most paths taken of one tree."""

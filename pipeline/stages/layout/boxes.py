@@ -1,4 +1,5 @@
-"""Boxes: any declared way of writing them becomes the numbers the model family takes, or the page is rejected.
+"""Boxes: any declared way of writing them becomes the numbers the model family takes, or the page is rejected;
+what may be clipped at the page's edge.
 
 The order of work: count of numbers, finite numbers, corners, origin and page corner, inversion, area, the page's
 edges, the geometry of the whole page, then exact normalization (``scale.py``).
@@ -11,20 +12,136 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
+from pipeline.arrow_lists import elements
 from pipeline.batch import Batch, Findings, Int64s, Mask
 from pipeline.reasons import Policy, Reason
-from pipeline.schema.layout import Layout
+from pipeline.schema.layout import BoxOrder, Layout
 from pipeline.stages.context import Context
-from pipeline.stages.layout.corners import Corners
-from pipeline.stages.layout.edges import Overhang, overhang
 from pipeline.stages.layout.geometry import shape_of, suspicions
-from pipeline.stages.layout.label_names import LabelNames, orphaned
-from pipeline.stages.layout.page import Float64s, Pages, check, pages
-from pipeline.stages.layout.ragged import Ragged, box_array, nest, per_record, shown_hits
-from pipeline.stages.layout.scale import Sums, thousandths
-from pipeline.stages.layout.words import BOXES, INDEX, LABELS, WORDS, label_ids
-from pipeline.stages.layout.written import WrittenBoxes, read_corners
+from pipeline.stages.layout.labels import LabelNames, orphaned
+from pipeline.stages.layout.normalize import Corners, Sums, corners, expected_arity, thousandths, wrong_arity
+from pipeline.stages.layout.page_size import Pages, check, pages
+from pipeline.stages.layout.ragged import (
+    BOXES,
+    INDEX,
+    LABELS,
+    WORDS,
+    Ragged,
+    box_array,
+    indexed,
+    nest,
+    per_record,
+    shown_hits,
+)
+from pipeline.stages.layout.words import label_ids
+
+# The page's edges: what lies beyond them, and what may be clipped.
+
+
+Float64s = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Overhang:
+    """Boxes (bool [n]) beyond the page by more than the tolerance, and within it."""
+
+    beyond: Mask
+    clipped: Mask
+
+
+def overhang(boxes: Float64s, sides: Float64s, tolerance: Float64s, usable: Mask) -> Overhang:
+    """Hold boxes against their page.
+
+    A box wholly outside the page is beyond it, however near: clipped, it would be a made-up box without area.
+
+    Args:
+        boxes: float64 [n, 4], corners in order, from the page's top-left corner.
+        sides: float64 [n, 4], width, height, width, height.
+        tolerance: float64 [n, 4], in the unit of the boxes.
+        usable: bool [n], boxes to judge.
+    """
+    if ((boxes >= 0) & (boxes <= sides)).all():
+        nowhere = np.zeros(len(boxes), bool)
+        return Overhang(nowhere, nowhere)
+    with np.errstate(over="ignore", invalid="ignore"):
+        before, after = -boxes, boxes - sides
+        over = np.maximum(before, after)
+        # A thousandth of a thousandth of the side forgives the last bits of a sum of floats.
+        beyond = (over > tolerance + 1e-6 * sides).any(axis=1)
+        area = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
+        inside = np.clip(boxes, 0, sides)
+        left = (inside[:, 2] > inside[:, 0]) & (inside[:, 3] > inside[:, 1])
+        past = (over > 1e-12 * sides).any(axis=1)
+    beyond = usable & (beyond | (area & ~left))
+    return Overhang(beyond, usable & past & ~beyond)
+
+
+# Boxes as written: the right count of numbers, all of them finite, made corners.
+
+
+MOST_NUMBERS = 8
+"""Numbers of a box shown in a finding."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBoxes:
+    """The boxes of a batch laid flat, with the place of each one's word in the record as read."""
+
+    batch: Batch
+    lists: Ragged
+    index: Int64s
+
+    @classmethod
+    def of(cls, batch: Batch) -> WrittenBoxes:
+        """Lay the boxes of a batch flat."""
+        index = batch.frame[INDEX].explode(empty_as_null=False, keep_nulls=False).to_numpy()
+        return cls(batch, Ragged.of(batch.frame[BOXES]), index)
+
+    def report(
+        self, reason: Reason, policy: Policy, hits: Int64s, found: list[str], expected: str | list[str],
+        findings: Findings,
+    ) -> None:  # fmt: skip
+        """Findings on the boxes at these positions."""
+        findings.add(
+            reason, policy, BOXES, self.batch.ids[self.lists.owner[hits]], paths=indexed(self.index[hits]),
+            found=found, expected=expected,
+        )  # fmt: skip
+
+    def shown(self, hits: Int64s) -> list[str]:
+        """Boxes as written."""
+        shown = []
+        for box in self.lists.values[pl.Series(hits)].to_list():
+            numbers = ["null" if number is None else f"{number:g}" for number in (box or [])[:MOST_NUMBERS]]
+            more = ", …" if len(box or []) > MOST_NUMBERS else ""
+            shown.append("[" + ", ".join(numbers) + more + "]")
+        return shown
+
+
+def read_corners(
+    boxes: WrittenBoxes, order: BoxOrder, page: Pages, findings: Findings
+) -> tuple[Corners, Mask]:
+    """Corners of the boxes, and which of them (bool [n]) have any."""
+    values, owner = boxes.lists.values, boxes.lists.owner
+    counts = values.list.len().fill_null(0).cast(pl.Int64).to_numpy()
+    numbers = elements(values).cast(pl.Float64)
+    flat = numbers.fill_null(np.nan).to_numpy()
+    wrong = wrong_arity(order, counts)
+    hits = shown_hits(owner, wrong)
+    found = [str(count) for count in counts[hits].tolist()]
+    boxes.report(Reason.BBOX_ARITY, Policy.QUARANTINE, hits, found, expected_arity(order), findings)
+    finite = np.isfinite(flat)
+    broken = np.zeros(len(counts), bool) if finite.all() else per_record(counts, ~finite) > 0
+    hits = shown_hits(owner, broken)
+    boxes.report(Reason.BBOX_NOT_FINITE, Policy.QUARANTINE, hits, boxes.shown(hits), "", findings)
+    usable = ~wrong & ~broken
+    return corners(order, flat, counts, usable, page.aspect[owner]), usable
+
+
+# Boxes: any declared way of writing them becomes the numbers the model family takes, or the page is
+# rejected.
+
 
 Numbers = npt.NDArray[np.int16] | npt.NDArray[np.float32]
 FLIPPED = np.array([1.0, -1.0, 1.0, -1.0])

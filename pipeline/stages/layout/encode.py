@@ -8,26 +8,34 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from pipeline.arrays import within
+from pipeline.arrow_lists import within
 from pipeline.batch import Batch, Findings, Int64s, Samples
 from pipeline.errors import SchemaError
 from pipeline.models.families import Limits
 from pipeline.models.tokenizer import Tokenizer
 from pipeline.reasons import Policy, Reason
 from pipeline.schema.layout import Layout
-from pipeline.shards import arrow
+from pipeline.shards import schemas
 from pipeline.stages.context import Context
-from pipeline.stages.layout.answer import answer_columns
-from pipeline.stages.layout.assemble import Assembly, label_column, token_columns
-from pipeline.stages.layout.flat_pages import FlatPages
-from pipeline.stages.layout.image import IMAGE, PAGE_ID, PIXELS, image_spec
-from pipeline.stages.layout.label_names import LabelNames, orphaned
-from pipeline.stages.layout.page_label import PAGE_LABEL
-from pipeline.stages.layout.prefix import QUESTION, Prefix, plain_prefix, question_prefix, special_ends
-from pipeline.stages.layout.ragged import indexed, per_record, shown_hits
-from pipeline.stages.layout.window import Windows, windows, worth_learning
-from pipeline.stages.layout.words import WORDS
-from pipeline.stages.provenance import carried, provenance
+from pipeline.stages.layout.answers import answer_columns
+from pipeline.stages.layout.images import IMAGE, PAGE_ID, PIXELS, image_spec
+from pipeline.stages.layout.labels import PAGE_LABEL, LabelNames, orphaned
+from pipeline.stages.layout.ragged import WORDS, indexed, per_record, shown_hits
+from pipeline.stages.layout.windows import (
+    QUESTION,
+    Assembly,
+    FlatPages,
+    Prefix,
+    Windows,
+    label_column,
+    plain_prefix,
+    question_prefix,
+    special_ends,
+    token_columns,
+    windows,
+    worth_learning,
+)
+from pipeline.stages.sample_columns import carried, provenance
 
 
 @dataclass(slots=True)
@@ -154,7 +162,7 @@ class Encode:
         """The page images of the batch, each once."""
         if self._layout.image is None:
             return None
-        schema = arrow.pages(image_spec(self.context).side)
+        schema = schemas.pages(image_spec(self.context).side)
         frame = batch.frame.select(PAGE_ID, IMAGE, PIXELS).filter(pl.col(PIXELS).is_not_null())
         frame = frame.unique(PAGE_ID, keep="first", maintain_order=True)
         numbers = pa.array(np.frombuffer(b"".join(frame[PIXELS].to_list()), np.uint8))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.arrays import owners
+from pipeline.arrow_lists import owners
 from pipeline.batch import Int64s, Mask
 
 Float64s = npt.NDArray[np.float64]

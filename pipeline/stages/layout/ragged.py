@@ -1,4 +1,6 @@
-"""List columns laid flat: one series of values and the count of each record. Judges work on these, never on rows."""
+"""List columns laid flat: one series of values and the count of each record. Judges work on these, never on
+rows.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,11 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from pipeline.arrays import elements, owners, within
+from pipeline.arrow_lists import elements, owners, within
 from pipeline.batch import Int64s, Mask
 
+WORDS, BOXES, LABELS, INDEX = "@words", "@boxes", "@labels", "@word_index"
+"""Columns of the frame: words, their boxes and labels, and the place of each word in the record as read."""
 MOST_HITS = 20
 """Places shown of one rule in one record; a page of ten thousand bad boxes needs no ten thousand lines."""
 SHOWN_CHARACTERS = 80

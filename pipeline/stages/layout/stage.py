@@ -5,14 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 
 from pipeline.batch import EncodeStage, RecordStage
-from pipeline.shards import arrow
+from pipeline.shards import schemas
 from pipeline.stages.context import Context
-from pipeline.stages.layout.answer import AnswerStage
+from pipeline.stages.layout.answers import AnswerStage
 from pipeline.stages.layout.boxes import BoxStage
 from pipeline.stages.layout.encode import Encode
-from pipeline.stages.layout.image import ImageStage, image_spec
-from pipeline.stages.layout.labels import LabelStage
-from pipeline.stages.layout.page_label import PageLabelStage
+from pipeline.stages.layout.images import ImageStage, image_spec
+from pipeline.stages.layout.labels import LabelStage, PageLabelStage
 from pipeline.stages.layout.words import WordStage
 
 
@@ -42,7 +41,7 @@ def shard_schema(context: Context) -> pa.Schema:
     """Arrow schema of the samples."""
     schema = context.schema
     assert schema.layout is not None  # noqa: S101 - the model proves it
-    return arrow.layout(
+    return schemas.layout(
         context.columns,
         float_boxes=context.limits is not None and context.limits.float_boxes,
         labels=schema.layout.labels is not None,
@@ -57,4 +56,4 @@ def pages_schema(context: Context) -> pa.Schema | None:
     """Arrow schema of the page images, None where the schema reads none."""
     layout = context.schema.layout
     assert layout is not None  # noqa: S101 - the model proves it
-    return arrow.pages(image_spec(context).side) if layout.image is not None else None
+    return schemas.pages(image_spec(context).side) if layout.image is not None else None

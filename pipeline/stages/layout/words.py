@@ -1,5 +1,6 @@
-"""Words: as many as boxes and labels, all of them text; blank words and declared pseudo-words dropped with their box
-and label. The record's numbering of words is kept in ``@word_index``."""
+"""Words: as many as boxes and labels, all of them text; blank words and declared pseudo-words dropped with their
+box and label. The record's numbering of words is kept in ``@word_index``.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +13,17 @@ from pipeline.batch import Batch, Findings, Int64s, Mask
 from pipeline.errors import SchemaError
 from pipeline.reasons import Policy, Reason
 from pipeline.stages.context import Context
-from pipeline.stages.layout.label_names import UNKNOWN, LabelNames, orphaned
-from pipeline.stages.layout.ragged import SHOWN_CHARACTERS, Ragged, indexed, shown_hits
-
-WORDS, BOXES, LABELS, INDEX = "@words", "@boxes", "@labels", "@word_index"
+from pipeline.stages.layout.labels import UNKNOWN, LabelNames, orphaned
+from pipeline.stages.layout.ragged import (
+    BOXES,
+    INDEX,
+    LABELS,
+    SHOWN_CHARACTERS,
+    WORDS,
+    Ragged,
+    indexed,
+    shown_hits,
+)
 
 BLANK = (
     r"^[\s\p{Cc}\p{Cf}\x{034F}\x{115F}\x{1160}\x{17B4}\x{17B5}\x{2800}\x{3164}\x{FE00}-\x{FE0F}\x{FFA0}]*$"

@@ -16,7 +16,7 @@ from pipeline.fields import message_dtype
 from pipeline.models.families import limits_for
 from pipeline.models.tokenizer import load
 from pipeline.reasons import Policy
-from pipeline.schema.compile import fields_of
+from pipeline.schema.fields import fields_of
 from pipeline.schema.model import Schema
 from pipeline.stages.certify import Certify, without
 from pipeline.stages.chat import stage

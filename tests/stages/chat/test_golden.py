@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.models.template import ChatTemplate
+from pipeline.cli.schema import turns_of
+from pipeline.models.chat_template import ChatTemplate
 from pipeline.models.tokenizer import load
 from pipeline.schema.model import Tokenizer as Spec
-from pipeline.stages.chat.codec import Codec, trained_turns
-from pipeline.stages.chat.preview import turns_of
+from pipeline.stages.chat.tokenize import ChatTokenizer, trained_turns
 from tests.stages.chat import build
 from tests.stages.chat.build import assistant, call, tool, user
 
@@ -62,7 +62,7 @@ def test_ids_and_masks_are_transformers(shared: Path, name: str, file: str | Non
         (folder / "chat_templates" / f"{file}.jinja").read_text("utf-8") if file else tokenizer.chat_template
     )
     assert source is not None
-    codec = Codec(ChatTemplate(source, name=name, specials=tokenizer.special_texts), tokenizer)
+    codec = ChatTokenizer(ChatTemplate(source, name=name, specials=tokenizer.special_texts), tokenizer)
     chats = conversations(120, with_system, seed=len(source))
     turns = turns_of(chats)
     encoded = codec.encode(turns, trained_turns(turns, "assistant"))

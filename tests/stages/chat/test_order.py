@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.errors import SchemaError
 from pipeline.reasons import Policy
-from pipeline.stages.chat.grammar import compile_grammar
+from pipeline.stages.chat.order import compile_grammar
 from tests.stages.chat import build
 from tests.stages.chat.build import assistant, system, user
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import SchemaError
-from pipeline.stages.chat.budget import TokenBudget, budget_of, total
+from pipeline.report.token_budget import TokenBudget, budget_of, total_budget
 from pipeline.stages.chat.pack import Pack, best_fit, unpacked
-from pipeline.stages.content import with_content
+from pipeline.stages.sample_columns import with_content_id
 from tests.stages.chat import build
 from tests.stages.chat.build import assistant, user
 
@@ -81,7 +81,7 @@ def test_the_budget_counts_what_a_causal_loss_counts(rows: list[Any]) -> None:
         budget_of(type(samples)(samples.table[a:b], samples.ids[a:b]))
         for a, b in ((0, half), (half, len(table)))
     ]
-    assert total(parts) == budget
+    assert total_budget(parts) == budget
 
 
 def test_steps_and_summary() -> None:
@@ -107,7 +107,7 @@ def test_a_packed_batch_shows_its_waste() -> None:
 
 def test_what_each_packed_record_teaches_can_still_be_told() -> None:
     rows = [[user("q"), assistant(f"answer {i % 3}")] for i in range(7)]
-    alone = with_content(build.run(build.context(PACKED), build.messages(*rows)).samples, [])
+    alone = with_content_id(build.run(build.context(PACKED), build.messages(*rows)).samples, [])
     packed, _ = Pack(64)(alone)
     assert packed.table.num_rows < 7
     found = [unpacked(batch).to_pydict() for batch in packed.table.to_batches()]

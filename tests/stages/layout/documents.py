@@ -14,7 +14,7 @@ from pipeline.fields import Field
 from pipeline.models.families import limits_for
 from pipeline.models.tokenizer import load
 from pipeline.reasons import Policy
-from pipeline.schema.compile import fields_of
+from pipeline.schema.fields import fields_of
 from pipeline.schema.model import Schema
 from pipeline.schema.model import Tokenizer as TokenizerSpec
 from pipeline.stages.context import Context

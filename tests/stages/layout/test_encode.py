@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import SchemaError
-from pipeline.models.stitch import page_of, stitch, stitch_tokens
 from pipeline.reasons import Policy
 from pipeline.stages.layout.stage import shard_schema
+from pipeline.train.windows import page_of, stitch, stitch_tokens
 from tests.stages.layout.documents import NAMES, Judged, context, encode, schema
 
 

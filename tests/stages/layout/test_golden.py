@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from pipeline.models.families import FAMILIES
-from pipeline.stages.layout.picture import read_picture
+from pipeline.stages.layout.images import read_picture
 from tests.stages.layout.documents import encode, schema
 
 pytestmark = [pytest.mark.shared, pytest.mark.filterwarnings("ignore")]

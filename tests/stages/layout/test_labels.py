@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.reasons import Policy
 from pipeline.schema.layout import Labels
-from pipeline.stages.layout.label_names import LabelNames, orphaned
+from pipeline.stages.layout.labels import LabelNames, orphaned
 from tests.stages.layout.documents import NAMES, Judged, judge, schema
 
 

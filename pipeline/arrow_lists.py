@@ -1,0 +1,96 @@
+"""Arrow lists as flat numpy arrays and back, without a copy where possible."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pipeline.batch import Mask
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+# Lists of numbers as flat arrays: the one bridge between Arrow lists and numpy, without a copy where
+# possible.
+
+
+Int64s = npt.NDArray[np.int64]
+
+
+def flat(column: pa.Array | pa.ChunkedArray) -> tuple[Any, Int64s]:
+    """Values of a list column one after the other, and the length of each list (0 for null).
+
+    The values come as numpy; of fixed-size inner lists as a matrix [values, size]."""
+    import pyarrow.compute as pc
+
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks)
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    values = array.flatten()
+    if pa.types.is_fixed_size_list(values.type):
+        size = values.type.list_size
+        return values.flatten().to_numpy(zero_copy_only=False).reshape(-1, size), lengths
+    return values.to_numpy(zero_copy_only=False), lengths
+
+
+def elements(column: pl.Series) -> pl.Series:
+    """The elements of all lists of a column, end to end; none of a null list, whatever lies in its place.
+
+    An Arrow list array may hold values where a list is null, and polars lays these flat, too.
+    """
+    import polars as pl
+
+    found = column.explode(empty_as_null=False, keep_nulls=False)
+    if not column.null_count() or len(found) == column.list.len().sum():
+        return found
+    array: Any = column.to_arrow(compat_level=pl.CompatLevel.oldest())
+    return pl.Series(column.name, pl.from_arrow(array.flatten()))
+
+
+def offsets(lengths: Int64s) -> npt.NDArray[np.int32]:
+    """Arrow list offsets, int32 [n + 1]."""
+    out = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=out[1:])
+    if out[-1] > np.iinfo(np.int32).max:
+        raise OverflowError("more than 2^31 values in one batch")
+    return out.astype(np.int32)
+
+
+def lists(values: Any, lengths: Int64s, type_: pa.ListType) -> pa.ListArray:
+    """A list column of flat values (a matrix for fixed-size inner lists) and lengths."""
+    inner = type_.value_type
+    if pa.types.is_fixed_size_list(inner):
+        numbers = pa.array(np.ascontiguousarray(values).reshape(-1), inner.value_type)
+        items: pa.Array = pa.FixedSizeListArray.from_arrays(numbers, type=inner)
+    else:
+        items = pa.array(values, inner)
+    return pa.ListArray.from_arrays(pa.array(offsets(lengths)), items, type=type_)
+
+
+def within(lengths: Int64s) -> Int64s:
+    """Place of each value within its own list, int64 [sum of lengths]."""
+    starts = np.cumsum(lengths) - lengths
+    return np.arange(int(lengths.sum()), dtype=np.int64) - np.repeat(starts, lengths)
+
+
+def owners(lengths: Int64s) -> Int64s:
+    """Index of the list each value belongs to, int64 [sum of lengths]."""
+    return np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
+
+
+# Values of some records as a column of all of them.
+
+
+def scatter(values: pl.Series, there: Mask) -> pl.Series:
+    """A column with the values, in order, where ``there`` (bool [n]) is true, and null elsewhere."""
+    import polars as pl
+
+    if there.all():
+        return values
+    index = pl.Series(np.cumsum(there) - 1, dtype=pl.Int64).set(pl.Series(~there), None)
+    return values.to_frame("v").select(pl.col("v").gather(index)).to_series()

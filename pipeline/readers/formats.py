@@ -1,0 +1,123 @@
+"""A partition: one file, one sheet, or one range of a large file, with all that inspection proved about it.
+
+Plain data (text, numbers, tuples): it travels to worker processes and into memo keys as JSON.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+from pipeline.batch import Batch, Findings
+from pipeline.findings import FileNote, file_fault
+from pipeline.reasons import Reason
+
+if TYPE_CHECKING:
+    from pipeline.fields import Field
+    from pipeline.readers.discover import Claim
+    from pipeline.schema.model import Schema
+
+RANGE_BYTES = 64 * 2**20
+"""Large text files are split into ranges of this size. A constant: ranges, and so shards, are the same on any
+machine."""
+
+BATCH_ROWS = 10_000
+BATCH_BYTES = 32 * 2**20
+"""A batch ends at whichever comes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One unit of reading.
+
+    Attributes:
+        source: path of the file relative to the raw folder, with forward slashes.
+        schema_index: the schema that claims it.
+        format: csv, lines, jsonl, json, excel, parquet or arrow, settled by inspection.
+        order: rank within the file, from 0; records of a lower rank come first.
+        sheet: sheet of a workbook.
+        start, end: range read, bytes of a text file, rows of a Parquet file; ``end`` 0 means to the end.
+        first_row: physical line (or sheet row, or row) at ``start``; for tables without a range, the first row
+            below the header.
+        header: column names, made unique, in the order of the file.
+        encoding: Python codec of the bytes, proven.
+        delimiter: of a delimited text file.
+        decimal: decimal mark of its numbers: ``.``, ``,`` or ``.,`` for either.
+        form: of a JSON document: ``array`` or ``object``.
+        grouping: how the rows of a grouped table are read: ``runs`` or ``gather``, see ``group.py``; else empty.
+        share, shares: the part of the group keys that is gathered here, and the number of parts.
+    """
+
+    source: str
+    schema_index: int
+    format: str
+    order: int = 0
+    sheet: str | None = None
+    start: int = 0
+    end: int = 0
+    first_row: int = 1
+    header: tuple[str, ...] = ()
+    encoding: str = "utf-8"
+    delimiter: str = ""
+    decimal: str = "."
+    form: str = ""
+    grouping: str = ""
+    share: int = 0
+    shares: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What was proved about one file before a record of it is read."""
+
+    partitions: tuple[Partition, ...]
+    notes: tuple[FileNote, ...] = ()
+
+
+class Reading:
+    """The batches of one partition, read as they are asked for.
+
+    ``dropped`` counts the rows that are no record, by name (``blank``); it is complete after the iteration.
+    Rows read = records of all batches + dropped.
+    """
+
+    def __init__(self, batches: Callable[[Counter[str]], Iterator[tuple[Batch, Findings]]]) -> None:
+        self.dropped: Counter[str] = Counter()
+        self._batches = batches(self.dropped)
+
+    def __iter__(self) -> Iterator[tuple[Batch, Findings]]:
+        return self._batches
+
+
+class Reader(Protocol):
+    """What the module of each format offers."""
+
+    def inspect(self, claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection: ...
+
+    def read(self, partition: Partition, path: Path, schema: Schema, fields: Sequence[Field]) -> Reading: ...
+
+
+READERS = {
+    "csv": "csv",
+    "tsv": "csv",
+    "lines": "split_lines",
+    "jsonl": "jsonl",
+    "json": "json_list",
+    "excel": "excel",
+    "parquet": "parquet",
+    "arrow": "parquet",
+    "markup": "nested_files",
+    "reshaped": "nested_files",
+}
+"""Module of each format."""
+
+
+def reader(format_: str, source: str) -> Reader:
+    """The reader of a format, imported when it is first needed."""
+    if format_ not in READERS:
+        raise file_fault(Reason.FILE_UNREADABLE, source, f"the format {format_!r}", ", ".join(READERS))
+    return cast("Reader", import_module(f"pipeline.readers.{READERS[format_]}"))

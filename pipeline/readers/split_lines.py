@@ -1,0 +1,117 @@
+"""Declared line formats: each line is split at its first separators, and the last field may take the rest.
+
+Quotes mean nothing here; a line is a row. Used for files that no CSV grammar reads (eight numbers, then free text;
+tab-separated tokens, one page a file).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.batch import Batch, Findings
+from pipeline.findings import FileNote, file_fault
+from pipeline.readers import header
+from pipeline.readers.blocks import Block, blocks, repack, text_pieces
+from pipeline.readers.encoding import prove
+from pipeline.readers.formats import Inspection, Partition, Reading
+from pipeline.readers.jsonl import lines as cut
+from pipeline.readers.jsonl import lines_of
+from pipeline.reasons import Reason
+from pipeline.values.text_checks import is_clean
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from pipeline.fields import Field
+    from pipeline.readers.discover import Claim
+    from pipeline.schema.model import Schema
+    from pipeline.schema.reading import LineFormat
+
+
+def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection:
+    """Prove the encoding, and that the declared fields hold the columns the schema expects."""
+    from pipeline.readers.ranges import ranges
+
+    form = schema.read.line_format
+    if form is None:
+        raise file_fault(Reason.LINE_FORMAT, claim.source, "no `read: line_format:`", "the fields of a line")
+    columns = header.prove_header(form.fields, fields, claim.source)
+    encoding = prove(claim.path, claim.source, schema.read.encodings)
+    if claim.bytes <= encoding.mark:
+        return Inspection((), (FileNote(Reason.FILE_EMPTY, claim.source, "no text", "lines"),))
+    decimal = schema.read.decimal
+    partition = Partition(
+        claim.source, claim.schema_index, "lines", start=encoding.mark if encoding.codec == "utf-8" else 0,
+        header=columns, encoding=encoding.codec, delimiter=form.separator,
+        decimal="." if decimal == "auto" and form.separator == "," else ".," if decimal == "auto" else decimal,
+    )  # fmt: skip
+    return Inspection(ranges(claim, schema, partition, lines_of, of_lines=True))
+
+
+def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Field]) -> Reading:
+    """Batches of cells: String columns by field name, null for an empty field; blank lines are dropped."""
+    form = schema.read.line_format
+    assert form is not None  # noqa: S101 - inspection proved it
+    limit = schema.read.limits.record_mb * 2**20
+
+    def batches(dropped: Counter[str]) -> Iterator[tuple[Batch, Findings]]:
+        found = blocks(text_pieces(path, partition), lines_of, line=partition.first_row, limit=limit)
+        return repack(_piece(block, partition, schema, form, limit, dropped) for block in found)
+
+    return Reading(batches)
+
+
+def _piece(
+    block: Block, partition: Partition, schema: Schema, form: LineFormat, limit: int, dropped: Counter[str]
+) -> tuple[Batch, Findings, int]:
+    import polars as pl
+    import pyarrow as pa
+
+    whole = cut(block.data, block.ends, pa.string())
+    lines = pl.Series("line", pl.from_arrow(whole)).str.strip_chars_end("\r\n")
+    filled = (lines.str.strip_chars() != "").to_numpy()
+    rows = (block.line + np.arange(len(lines), dtype=np.int64))[filled]
+    lines = lines.filter(pl.Series(filled))
+    dropped["blank"] += len(filled) - len(rows)
+    count = len(form.fields)
+    parts = lines.str.splitn(form.separator, count + (not form.rest)).struct
+    cells = pl.DataFrame([_blank_as_null(parts[i], name) for i, name in enumerate(partition.header)])
+    counts = lines.str.count_matches(form.separator, literal=True).to_numpy().astype(np.int64) + 1
+    bad = counts < count if form.rest else counts != count
+    ids = np.arange(len(rows), dtype=np.int64)
+    findings, raw, unread = Findings(), None, None
+    if block.oversized:
+        bad = np.ones(len(rows), bool)
+        findings.add(
+            Reason.LINE_TOO_LONG, schema.policy(Reason.LINE_TOO_LONG), "", ids,
+            found=str(block.oversized), expected=str(limit),
+        )  # fmt: skip
+    elif bad.any():
+        expected = f"{'at least ' if form.rest else ''}{count} fields"
+        findings.add(
+            Reason.LINE_FORMAT, schema.policy(Reason.LINE_FORMAT), "", ids[bad],
+            found=[f"{n} fields" for n in counts[bad].tolist()], expected=expected,
+        )  # fmt: skip
+    if bad.any():
+        unread, good = bad, pl.Series(~bad)
+        cells = cells.select(pl.when(good).then(pl.all()))
+        raw = pa.array(
+            [line.encode() if lost else None for line, lost in zip(lines, bad, strict=True)], pa.binary()
+        )
+    batch = Batch(
+        partition.source, None, ids, rows, pl.DataFrame(), cells, raw, unread, partition.decimal,
+        is_clean(block.data),
+    )  # fmt: skip
+    return batch, findings, len(block.data)
+
+
+def _blank_as_null(column: pl.Series, name: str) -> pl.Series:
+    """The column with null for an empty field."""
+    import polars as pl
+
+    return column.rename(name).to_frame().select(pl.when(pl.col(name) != "").then(pl.col(name))).to_series()

@@ -1,0 +1,270 @@
+"""The zip archive of a workbook (ECMA-376 part 2): its format, parts, relationships, sheets and date system."""
+
+from __future__ import annotations
+
+import posixpath
+import zipfile
+import zlib
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.readers.sandbox_child import TaskFault
+from pipeline.readers.xlsx.xml import Attributes, attribute, walk
+
+# What kind of workbook the bytes are, whatever the file is called.
+
+
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_BIFF = (b"\x09\x00", b"\x09\x02", b"\x09\x04", b"\x09\x08")
+_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
+_PASSWORD = ("a workbook under a password", "a workbook without a password")
+_EXPECTED = "an Excel or OpenDocument workbook"
+
+
+def workbook_format(path: Path) -> str:
+    """``xlsx``, ``xlsb``, ``ods`` or ``xls``.
+
+    Raises ``TaskFault`` for anything else, saying what it is.
+    """
+    with path.open("rb") as file:
+        head = file.read(4096)
+    if head.startswith(b"PK"):
+        return _zipped(path)
+    if head.startswith(_OLE):
+        return _compound(path)
+    if head.startswith(_BIFF):
+        return "xls"
+    raise TaskFault("file_unreadable", _other(head), _EXPECTED)
+
+
+def _zipped(path: Path) -> str:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = {name.replace("\\", "/").lstrip("/").lower() for name in archive.namelist()}
+            if "content.xml" in names and _under_password(archive):
+                raise TaskFault("file_unreadable", *_PASSWORD)
+    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError) as error:
+        raise TaskFault(
+            "file_unreadable", f"a broken zip archive ({type(error).__name__})", _EXPECTED
+        ) from None
+    if "xl/workbook.bin" in names:
+        return "xlsb"
+    if "content.xml" in names:
+        return "ods"
+    if "xl/workbook.xml" in names or "[content_types].xml" in names:
+        return "xlsx"
+    raise TaskFault("file_unreadable", "a zip archive that holds no workbook", _EXPECTED)
+
+
+def _under_password(archive: zipfile.ZipFile) -> bool:
+    """Whether an OpenDocument says that its parts are encrypted."""
+    try:
+        with archive.open("META-INF/manifest.xml") as manifest:
+            return b"encryption-data" in manifest.read(2**24)
+    except KeyError:
+        return False
+
+
+def _compound(path: Path) -> str:
+    """An OLE container: .xls, or a zipped workbook under a password."""
+    with path.open("rb") as file:
+        data = file.read(2**26)
+    if _ENCRYPTED in data:
+        raise TaskFault("file_unreadable", *_PASSWORD)
+    return "xls"
+
+
+def _other(head: bytes) -> str:
+    """What bytes are that are no workbook, in words."""
+    if not head:
+        return "an empty file"
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:512].lower()
+    if start.startswith((b"<!doctype html", b"<html", b"<table", b"<head", b"<meta")):
+        return "an HTML page"
+    if start.startswith(b"<"):
+        return "an XML document"
+    if start.startswith(b"%pdf"):
+        return "a PDF document"
+    if b"\x00" not in head and sum(byte < 32 and byte not in (9, 10, 13) for byte in head) == 0:
+        return "a text file (delimited text? then declare `read: format: csv`)"
+    return "bytes of another kind"
+
+
+# A zipped workbook (ECMA-376 part 2): its parts, relationships, sheets and date system. Nothing is
+# extracted.
+
+
+CHUNK = 4 * 2**20
+SMALL = 64 * 2**20
+"""Largest part other than sheets and shared texts, inflated."""
+_RAW = 2**15
+"""Bytes that are inflated at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One sheet of a workbook, in the order of its tabs.
+
+    Attributes:
+        state: ``visible``, ``hidden`` or ``veryhidden``.
+        kind: ``worksheet``, or ``chartsheet`` and the like, which hold no cells.
+        part: where its cells are; "" where the format has no parts.
+    """
+
+    name: str
+    state: str = "visible"
+    kind: str = "worksheet"
+    part: str = ""
+
+
+class WorkbookArchive:
+    """The open archive. Part names are compared without case, as the standard says.
+
+    Attributes:
+        main: the part that lists the sheets.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._archive = zipfile.ZipFile(path)
+        except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError) as error:
+            raise TaskFault(
+                "file_unreadable", f"a broken archive ({type(error).__name__})", "a workbook"
+            ) from None
+        self._parts = {_name(info.filename): info for info in self._archive.infolist()}
+        targets = dict(self.relationships("").values())
+        self.main = targets.get("officeDocument", "xl/workbook.xml")
+
+    def has(self, part: str) -> bool:
+        """Whether the part is there."""
+        return _name(part) in self._parts
+
+    def chunks(
+        self, part: str, size: int = CHUNK, *, first: int = 0, limit: int | None = None
+    ) -> Iterator[bytes]:
+        """Bytes of a part, inflated as they are asked for, the first of them ``first`` bytes where that is given.
+
+        Raises ``TaskFault`` where it is missing, damaged, encrypted, or longer than ``limit``.
+        """
+        held: list[bytes] = []
+        count = 0
+        for piece in self.pieces(part, limit=limit):
+            held.append(piece)
+            count += len(piece)
+            if count >= (first or size):
+                yield b"".join(held)
+                first, count = 0, 0
+                held.clear()
+        if held:
+            yield b"".join(held)
+
+    def pieces(self, part: str, *, limit: int | None = None) -> Iterator[bytes]:
+        """Bytes of a part as they are inflated, in pieces of any length up to ``CHUNK``.
+
+        Raises ``TaskFault`` as ``chunks`` does.
+        """
+        info = self._parts.get(_name(part))
+        if info is None:
+            raise TaskFault("file_unreadable", f"no part {part}", "a whole workbook")
+        count = 0
+        try:
+            for piece in self._inflated(info):
+                yield piece
+                count += len(piece)
+                if limit is not None and count > limit:
+                    raise TaskFault("file_limit", f"{part} of more than {limit} bytes", f"{limit} bytes")
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            OSError,
+            RuntimeError,
+            NotImplementedError,
+        ) as error:
+            found = f"{part} does not inflate ({type(error).__name__})"
+            raise TaskFault("file_unreadable", found, "a sound archive") from None
+
+    def _inflated(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
+        """Inflate one member, as ``zipfile`` does, but with fewer copies where it is deflated."""
+        if info.compress_type != zipfile.ZIP_DEFLATED:
+            with self._archive.open(info) as stream:
+                while piece := stream.read(_RAW):
+                    yield piece
+            return
+        raw = copy(
+            info
+        )  # its bytes as they stand in the file: as if they were stored, and without a checksum
+        raw.compress_type, raw.file_size = zipfile.ZIP_STORED, info.compress_size
+        del raw.CRC
+        inflate, left, checksum = zlib.decompressobj(-zlib.MAX_WBITS), info.file_size, 0
+        with self._archive.open(raw) as stream:
+            while not inflate.eof:
+                rest = inflate.unconsumed_tail or stream.read(_RAW)
+                piece = inflate.decompress(rest, CHUNK)  # without new bytes, what it still holds back
+                if not rest and not piece:
+                    break
+                left -= len(piece)
+                if left < 0:
+                    raise zipfile.BadZipFile("longer than it says")
+                checksum = zlib.crc32(piece, checksum)
+                yield piece
+        if checksum != info.CRC:
+            raise zipfile.BadZipFile("another checksum")
+
+    def relationships(self, part: str) -> dict[str, tuple[str, str]]:
+        """Relationship id → (last word of its type, part it leads to); of the package itself for ""."""
+        folder, name = posixpath.split(part)
+        rels = posixpath.join(folder, "_rels", f"{name}.rels")
+        found: dict[str, tuple[str, str]] = {}
+        if not self.has(rels):
+            return found
+
+        def start(element: str, attributes: Attributes) -> None:
+            if element == "Relationship" and attribute(attributes, "TargetMode") != "External":
+                target = attribute(attributes, "Target").replace("\\", "/")
+                whole = target if target.startswith("/") else posixpath.join(folder, target)
+                kind = attribute(attributes, "Type").rpartition("/")[2]
+                found[attribute(attributes, "Id")] = (kind, posixpath.normpath(whole).lstrip("/"))
+
+        walk(rels, self.chunks(rels, limit=SMALL), start)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class WorkbookContents:
+    """What the main part of an XML workbook says: its sheets, whether day 0 is 1904-01-01, and where the shared texts
+    and the styles are."""
+
+    sheets: tuple[Sheet, ...]
+    date1904: bool
+    shared: str
+    styles: str
+
+
+def read_contents(package: WorkbookArchive) -> WorkbookContents:
+    """Read the main part of an XML workbook."""
+    relations = package.relationships(package.main)
+    sheets: list[Sheet] = []
+    date1904 = False
+
+    def start(name: str, attributes: Attributes) -> None:
+        nonlocal date1904
+        if name == "workbookPr":  # extensions have one of their own, that says nothing of it
+            date1904 |= attribute(attributes, "date1904") in ("1", "true", "on")
+        elif name == "sheet":
+            kind, part = relations.get(attribute(attributes, "id"), ("", ""))
+            state = attribute(attributes, "state", "visible").lower()
+            sheets.append(Sheet(attribute(attributes, "name"), state, kind or "worksheet", part))
+
+    walk(package.main, package.chunks(package.main, limit=SMALL), start)
+    by_kind = dict(relations.values())
+    folder = posixpath.dirname(package.main)
+    shared = by_kind.get("sharedStrings", posixpath.join(folder, "sharedStrings.xml"))
+    styles = by_kind.get("styles", posixpath.join(folder, "styles.xml"))
+    return WorkbookContents(tuple(sheets), date1904, shared, styles)
+
+
+def _name(part: str) -> str:
+    return part.replace("\\", "/").lstrip("/").lower()

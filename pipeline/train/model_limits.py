@@ -1,0 +1,396 @@
+"""What a model takes, read from its config, and whether a data set fits it, from the certificate's statistics
+alone.
+
+Every check yields a ``Fault``; nothing stops at the first. Each limit is the one that would be a device-side assert, a
+CUBLAS error, a NaN or silence on the GPU (docs/hazards.md).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.certificate.digest import sha256
+from pipeline.errors import RefusedError, SchemaError
+from pipeline.models.families import Limits, limits_of
+from pipeline.train.faults import Fault, Weight
+from pipeline.train.recipe import Recipe
+from pipeline.train.rows import CertifiedSet
+
+# What a model takes, read from its config: without weights, without a GPU.
+
+
+ROPE_MODELS = frozenset(
+    {
+        "llama",
+        "mistral",
+        "qwen2",
+        "qwen3",
+        "gemma",
+        "gemma2",
+        "gemma3_text",
+        "phi",
+        "phi3",
+        "olmo2",
+        "granite",
+    }
+)
+"""Causal models whose positions are computed, not looked up: too long a sequence degrades in silence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A model to be trained.
+
+    Attributes:
+        name: folder or hub id, for messages.
+        config: its config.json.
+        limits: as ``pipeline.models.families`` reads them; ``embedding_rows`` 0 where the config says none.
+        labels: label names in order of their ids, empty where the config names none of its own.
+        dtype: of the stored weights, "" where not said.
+        tokenizer_digest, template_digest: of the tokenizer beside the model, None where there is none.
+        rotary: whether positions are computed rather than looked up.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    limits: Limits
+    labels: tuple[str, ...]
+    dtype: str
+    tokenizer_digest: str | None = None
+    template_digest: str | None = None
+    rotary: bool = False
+
+    @property
+    def model_type(self) -> str:
+        """``model_type`` of the config."""
+        return str(self.config.get("model_type", ""))
+
+
+def target_of(model: Any, *, changes: Mapping[str, Any] | None = None) -> Target:
+    """What a model takes.
+
+    Args:
+        model: a folder with config.json, a config.json, a config as a mapping, a transformers config, or a model (of
+            a model the embedding matrix itself is counted, which a config may misstate after a resize).
+        changes: values that take the place of the config's.
+
+    Raises:
+        RefusedError: there is no config, or it cannot be read.
+    """
+    if isinstance(model, str | os.PathLike):
+        return _of_folder(Path(model), changes or {})
+    rows = None
+    if callable(getattr(model, "get_input_embeddings", None)):
+        rows = _embedding_rows(model)
+        model = model.config
+    if isinstance(model, Mapping):
+        return _target("config", {**model, **(changes or {})}, rows)
+    if hasattr(model, "to_dict"):
+        name = str(getattr(model, "_name_or_path", "") or type(model).__name__)
+        return _target(name, {**model.to_dict(), **(changes or {})}, rows, len(model.id2label))
+    raise RefusedError(
+        "no model to compare with", found=type(model).__name__, expected="a folder, config or model"
+    )
+
+
+def _of_folder(path: Path, changes: Mapping[str, Any]) -> Target:
+    file = path / "config.json" if path.is_dir() else path
+    try:
+        config = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise RefusedError(
+            "the model's config.json cannot be read", where=str(file), found=type(error).__name__,
+            expected="a folder with config.json", remedy="name the model's folder",
+        ) from None  # fmt: skip
+    if not isinstance(config, dict):
+        raise RefusedError("the model's config.json is no JSON object", where=str(file))
+    tokenizer, template = _tokenizer_digests(file.parent)
+    return _target(str(path), {**config, **changes}, None, None, tokenizer, template)
+
+
+def _target(
+    name: str,
+    config: dict[str, Any],
+    rows: int | None,
+    num_labels: int | None = None,
+    tokenizer: str | None = None,
+    template: str | None = None,
+) -> Target:
+    text = config.get("text_config")
+    inner = {**config, **text} if isinstance(text, dict) else config
+    labels = _names(inner)
+    model_type = str(inner.get("model_type", ""))
+    try:
+        limits = _limits(inner, rows, (_count(inner) if num_labels is None else num_labels) or None)
+    except SchemaError as error:
+        raise RefusedError(error.what, where=name, found=error.found, expected=error.expected) from None
+    dtype = inner.get("dtype") or inner.get("torch_dtype") or ""
+    return Target(
+        name=name,
+        config=inner,
+        limits=limits,
+        labels=labels,
+        dtype=str(dtype).removeprefix("torch."),
+        tokenizer_digest=tokenizer,
+        template_digest=template,
+        rotary=model_type in ROPE_MODELS or "rope_theta" in inner or "rope_parameters" in inner,
+    )
+
+
+def _limits(config: dict[str, Any], rows: int | None, num_labels: int | None) -> Limits:
+    """The family table's reading of a config."""
+    plain = {key: value for key, value in config.items() if key not in ("id2label", "label2id", "num_labels")}
+    pad = plain.get("pad_token_id")
+    if isinstance(pad, int) and pad < 0:
+        del plain["pad_token_id"]  # -1 stands for none in some configs
+    return limits_of(plain, None, rows, None, None, num_labels)
+
+
+def _names(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Label names, empty where they are the placeholders that transformers makes."""
+    names = config.get("id2label")
+    if not isinstance(names, Mapping) or not names:
+        return ()
+    ordered = [str(name) for _, name in sorted(names.items(), key=lambda item: int(item[0]))]
+    return () if ordered == [f"LABEL_{i}" for i in range(len(ordered))] else tuple(ordered)
+
+
+def _count(config: Mapping[str, Any]) -> int | None:
+    """Labels of a model in a folder; a base model's two placeholders stand for none."""
+    names = config.get("id2label") or ()
+    return len(names) if _names(config) or len(names) != 2 else None
+
+
+def _embedding_rows(model: Any) -> int | None:
+    """Rows of the input embedding as it stands (sharded or quantized ones know their number as well)."""
+    embedding = model.get_input_embeddings()
+    count = getattr(embedding, "num_embeddings", None)
+    return int(count) if count else None
+
+
+def _tokenizer_digests(folder: Path) -> tuple[str | None, str | None]:
+    """Digests of the tokenizer and chat template beside a model, as certificates state them."""
+    if not (folder / "tokenizer.json").is_file():
+        return None, None
+    from pipeline.errors import TokenizerError
+    from pipeline.models.fingerprint import canonical_digest
+    from pipeline.models.tokenizer_files import read_folder
+
+    try:
+        files = read_folder(folder, folder.name)
+    except TokenizerError as error:
+        raise RefusedError(
+            error.what, where=str(folder), found=error.found, expected=error.expected
+        ) from None
+    template = sha256(files.chat_template.encode()) if files.chat_template else None
+    return canonical_digest(files.state), template
+
+
+# Whether a data set fits a model, from the certificate's statistics alone. No shard is read.
+
+
+TASK_KINDS = {
+    "token_classification": ("layout", "tokens"),
+    "text_classification": ("table",),
+    "causal_lm": ("chat", "tokens", "table"),
+}
+"""Kinds of data set that each task of a recipe learns from."""
+RESIZE = "use the model's own tokenizer, or resize the embedding (`resize_token_embeddings`) and give the resized model"
+
+
+def fit_faults(facts: CertifiedSet, target: Target, *, fp16: bool = False) -> list[Fault]:
+    """Everything about the data set that the model cannot take.
+
+    Args:
+        facts: the data set.
+        target: the model.
+        fp16: whether training runs in float16.
+    """
+    checks = (_embedding, _positions, _boxes, _labels, _family, _pad, _pages, _tokenizer, _finite)
+    faults = [fault for check in checks for fault in check(facts, target)]
+    return faults + list(_dtype(target, fp16))
+
+
+def schedule_faults(facts: CertifiedSet, *, world: int, per_rank: int) -> Iterator[Fault]:
+    """Whether every rank gets a whole batch.
+
+    Args:
+        facts: the data set.
+        world: number of ranks.
+        per_rank: samples of one step on one rank.
+    """
+    if facts.rows < world * per_rank:
+        yield Fault(
+            "rows", "fewer samples than one step of all ranks takes", f"{facts.rows} samples",
+            f"at least {world} ranks × {per_rank}", "use fewer ranks or smaller batches",
+        )  # fmt: skip
+
+
+def task_faults(facts: CertifiedSet, recipe: Recipe) -> Iterator[Fault]:
+    """Whether the recipe's task learns from this kind of data set."""
+    if facts.kind not in TASK_KINDS[recipe.task]:
+        yield Fault(
+            "task", "the recipe's task does not learn from this kind of data", f"kind {facts.kind}",
+            f"kind {' or '.join(TASK_KINDS[recipe.task])}", "choose another recipe",
+        )  # fmt: skip
+    elif "labels" not in facts.columns:
+        yield Fault("task", "the data set has no labels", remedy="name the label column in the schema")
+    if "rejected_input_ids" in facts.columns:
+        yield Fault(
+            "task", "preference pairs", "chosen and rejected answers", "one answer",
+            "train them with a preference trainer; the gate works there as well",
+        )  # fmt: skip
+
+
+def _embedding(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
+    rows = target.limits.embedding_rows
+    if not rows:
+        return
+    for column in ("input_ids", "rejected_input_ids"):
+        top = facts.number(f"{column}[]", "maximum")
+        if top is not None and top >= rows:
+            yield Fault(
+                "embedding_rows", f"token ids in `{column}` beyond the embedding matrix", f"id {top}",
+                f"at most {rows - 1} ({rows} rows)", RESIZE,
+            )  # fmt: skip
+    low = facts.number("input_ids[]", "minimum")
+    if low is not None and low < 0:
+        yield Fault("embedding_rows", "negative token ids", f"id {low}", "at least 0")
+
+
+def _positions(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
+    limit, longest = target.limits.max_tokens, facts.number("input_ids", "longest")
+    if limit is None or longest is None or longest <= limit:
+        return
+    packed = "position_ids" in facts.columns
+    top = facts.number("position_ids[]", "maximum") if packed else None
+    if top is not None and top < limit and target.rotary:
+        return  # packed conversations, each short enough
+    effect = "answers beyond it degrade in silence" if target.rotary else "a device-side assert"
+    yield Fault(
+        "positions", f"samples longer than the model's positions: {effect}", f"{longest} tokens",
+        f"at most {limit}",
+        f"set `max_tokens: {limit}` in the schema and run the pipeline again, or use a model with more positions",
+    )  # fmt: skip
+
+
+def _boxes(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
+    if "bbox" not in facts.columns or target.limits.family is None:
+        return
+    limits = target.limits
+    floats = facts.statistics.get("bbox[][]", {}).get("maximum")
+    if isinstance(floats, str) != limits.float_boxes:
+        yield Fault(
+            "boxes", "boxes of another kind than the model reads",
+            "floats 0–1" if isinstance(floats, str) else "whole numbers 0–1000",
+            "floats 0–1" if limits.float_boxes else "whole numbers 0–1000",
+            "name the model's `family` in the schema and run the pipeline again",
+        )  # fmt: skip
+        return
+    top, low = facts.number("bbox[][]", "maximum"), facts.number("bbox[][]", "minimum")
+    bound = min(limits.box_max, (limits.box_rows or 1 << 30) - 1)
+    if top is not None and top > bound:
+        yield Fault("boxes", "coordinates beyond the 2-D positions", str(top), f"at most {bound:g}")
+    if low is not None and low < 0:
+        yield Fault("boxes", "negative coordinates", str(low), "at least 0")
+
+
+def _labels(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
+    if facts.kind not in ("layout", "table"):
+        return
+    path = "labels[]" if facts.kind == "layout" else "labels"
+    top, count = facts.number(path, "maximum"), target.limits.num_labels
+    names = facts.labels
+    known = len(names) or (None if top is None else top + 1)
+    if facts.kind == "layout" and "labels" not in facts.columns:
+        yield Fault("labels", "the data set has no labels", remedy="declare `layout: labels:` in the schema")
+    elif count is not None and known is not None and known > count:
+        yield Fault(
+            "labels", "more labels than the classifier: `CUBLAS_STATUS_…` on the GPU", f"{known} labels",
+            f"at most {count}", f"make the model with `num_labels={known}`",
+        )  # fmt: skip
+    elif target.labels and names and target.labels[: len(names)] != names:
+        first = next(
+            i for i, (a, b) in enumerate(zip(names, (*target.labels, *names), strict=False)) if a != b
+        )
+        yield Fault(
+            "labels", "the model names its labels otherwise", f"label {first} is {names[first]} in the data",
+            f"{target.labels[first] if first < len(target.labels) else 'none'} in the model",
+            "put `labels: names:` of the schema into the model's order",
+        )  # fmt: skip
+
+
+def _family(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
+    made, found = facts.limits.get("family"), target.limits.family
+    made = "layoutlmv2" if made == "layoutxlm" else made
+    if facts.kind == "layout" and made != found:
+        yield Fault(
+            "family", "made for another model family", f"{made}", f"{found or target.model_type or 'unknown'}",
+            "name the model's `family` in the schema and run the pipeline again",
+        )  # fmt: skip
+    if facts.kind == "chat" and found is not None:
+        yield Fault("family", "conversations for a document model", facts.kind, target.model_type)
+
+
+def _pad(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
+    made, own = facts.limits.get("pad_id"), target.limits.pad_id
+    if facts.kind == "layout" and made is not None and own is not None and made != own:
+        yield Fault(
+            "pad", "another pad id: positions count from it", f"{made}", f"{own}",
+            "use the model's own tokenizer in the schema",
+        )  # fmt: skip
+
+
+def _pages(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
+    image = target.limits.image
+    if facts.kind != "layout" or image is None:
+        return
+    if "page_id" not in facts.columns:
+        if target.limits.family == "layoutlmv2":
+            yield Fault("pages", "the model needs page images and the data set has none",
+                        remedy="declare `layout: image:` in the schema")  # fmt: skip
+        return
+    if missing := facts.number("page_id", "nulls"):
+        yield Fault("pages", "samples without a page image", f"{missing} samples", "an image each",
+                    "they are trained with a white page", Weight.WARN)  # fmt: skip
+    made = (facts.limits.get("image") or {}).get("side")
+    if made is not None and int(made) != image.side:
+        yield Fault("pages", "page images of another size", f"{made} × {made}", f"{image.side} × {image.side}",
+                    "name the model's config in the schema and run the pipeline again")  # fmt: skip
+
+
+def _tokenizer(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
+    digest, template = facts.tokenizer.get("digest"), facts.contract.get("template")
+    if digest and target.tokenizer_digest and digest != target.tokenizer_digest:
+        yield Fault(
+            "tokenizer", "the model's tokenizer is another one", f"digest {digest[:12]}…",
+            f"{target.tokenizer_digest[:12]}…",
+            "run the pipeline with the model's own tokenizer, or save the data's tokenizer with the model",
+        )  # fmt: skip
+    if template and target.template_digest and template != target.template_digest:
+        yield Fault(
+            "template", "the chat template beside the model is another text", f"digest {template[:12]}…",
+            f"{target.template_digest[:12]}…",
+            "chat with the model through the template it was trained with (a variant with generation markers "
+            "may render the same)", Weight.WARN,
+        )  # fmt: skip
+
+
+def _finite(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
+    for path, numbers in sorted(facts.statistics.items()):
+        if lost := numbers.get("not_finite"):
+            weight = Weight.REFUSE if path.startswith("bbox") else Weight.WARN
+            yield Fault("finite", f"NaN or infinity in `{path}`", f"{lost} values", "none", weight=weight)
+
+
+def _dtype(target: Target, fp16: bool) -> Iterator[Fault]:
+    if fp16 and target.dtype == "bfloat16":
+        yield Fault(
+            "dtype", "float16 training of bfloat16 weights overflows to infinity: NaN loss", "fp16=True",
+            "bf16=True", "train in bfloat16, or float32 where the card has no bfloat16",
+        )  # fmt: skip

@@ -1,0 +1,152 @@
+"""Columns of Parquet and Arrow files become the values of a field: by their types where those fit, else as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.arrow_lists import scatter
+from pipeline.fields import Kind
+from pipeline.findings import FindingCollector
+from pipeline.reasons import Reason
+from pipeline.values import parse_text
+from pipeline.values.json_convert import AS_SHOWN, EXPECTED
+from pipeline.values.json_decode import Decoder
+from pipeline.values.parse_text import Report
+from pipeline.values.paths import FieldPath, Step
+
+if TYPE_CHECKING:
+    import polars as pl
+
+DAY, MOMENT = "%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"
+
+
+def cast_arrow(
+    column: pl.Series, reading: FieldPath, depth: int, hits: FindingCollector, report: Report
+) -> pl.Series:
+    """The values of a column in the file's own type; null where one does not fit, with a finding."""
+    import polars as pl
+
+    dtype = column.dtype
+    if dtype in (pl.Categorical, pl.Enum):
+        column, dtype = column.cast(pl.String), pl.String()
+    kind = reading.type.kind
+    plain = len(reading.steps) == 1 and not reading.steps[0].lists
+    if (
+        dtype == reading.type.dtype()
+        and plain
+        and not dtype.is_nested()
+        and kind not in (Kind.DATE, Kind.DATETIME)
+    ):
+        return _finite(column, reading, report) if kind is Kind.NUMBER else column
+    if plain and kind in (Kind.TEXT, *parse_text.SCALARS):
+        return _scalar(column, reading, report)
+    if dtype == pl.String:
+        return parse_text.parse_json_cells(column, reading, depth, hits, report)
+    return _as_json(column, reading, depth, hits, report)
+
+
+def _scalar(column: pl.Series, reading: FieldPath, report: Report) -> pl.Series:
+    import polars as pl
+
+    dtype, field, kind = column.dtype, reading.field, reading.type.kind
+    number = dtype.is_numeric() or dtype == pl.Boolean
+    if (
+        kind is Kind.TEXT
+        and number
+        and field.as_shown
+        and not (dtype == pl.Boolean and field.wrong in AS_SHOWN)
+    ):
+        shown = column.cast(pl.String)
+        report(
+            AS_SHOWN.get(field.wrong, Reason.VALUE_AS_SHOWN), field.name, shown.is_not_null(), shown, "text"
+        )
+        return shown
+    if kind is Kind.INTEGER and dtype.is_numeric():
+        return _integers(column, reading, report)
+    if kind is Kind.NUMBER and dtype.is_numeric():
+        return _finite(column.cast(pl.Float64), reading, report)
+    if kind is Kind.DATE and dtype.is_temporal():
+        days = column.cast(pl.Datetime("us")) if dtype != pl.Time else None
+        if days is not None:
+            wrong = (days != days.dt.truncate("1d")).fill_null(False)
+            report(field.wrong, field.name, wrong, days.dt.to_string(), EXPECTED[kind])
+            return days.dt.strftime(DAY).set(wrong, None)
+    if kind is Kind.DATETIME and dtype in (pl.Date, pl.Datetime):
+        zone = getattr(dtype, "time_zone", None)
+        return column.cast(pl.Datetime("us", zone)).dt.strftime(MOMENT + ("%:z" if zone else ""))
+    if kind in (Kind.DATE, Kind.DATETIME) and dtype == pl.String:
+        return column  # read with the dates of all sources, once the field is whole
+    return _none(column, reading, report)
+
+
+def _integers(column: pl.Series, reading: FieldPath, report: Report) -> pl.Series:
+    import polars as pl
+
+    field = reading.field
+    values = column.cast(pl.Int64, strict=False)
+    if column.dtype.is_integer():
+        wrong = values.is_null() & column.is_not_null()
+        report(Reason.JSON_INTEGER_OVERFLOW, field.name, wrong, column.cast(pl.String), "64 bits")
+        return values
+    exact = (column.cast(pl.Float64) == values.cast(pl.Float64)) & (values.abs() < 2**53)
+    wrong = column.is_not_null() & ~exact.fill_null(False)
+    shown = column.cast(pl.String)
+    report(field.wrong, field.name, wrong, shown, EXPECTED[Kind.INTEGER])
+    report(Reason.INTEGER_FROM_DECIMAL, field.name, exact.fill_null(False), shown, EXPECTED[Kind.INTEGER])
+    return values.set(wrong, None)
+
+
+def _finite(column: pl.Series, reading: FieldPath, report: Report) -> pl.Series:
+    infinite = (~column.is_finite()).fill_null(False)
+    if not infinite.any():
+        return column
+    field = reading.field
+    reason = Reason.VALUE_NOT_FINITE if field.wrong is Reason.VALUE_TYPE else field.wrong
+    report(reason, field.name, infinite, "NaN or infinity", "a finite number")
+    return column.set(infinite, None)
+
+
+def _none(column: pl.Series, reading: FieldPath, report: Report) -> pl.Series:
+    """Every value of the column is of another type."""
+    import polars as pl
+
+    what = f"a value of type {column.dtype}"
+    report(reading.field.wrong, reading.field.name, column.is_not_null(), what, EXPECTED[reading.type.kind])
+    return pl.Series(column.name, [None], reading.type.dtype()).new_from_index(0, len(column))
+
+
+def _as_json(
+    column: pl.Series, reading: FieldPath, depth: int, hits: FindingCollector, report: Report
+) -> pl.Series:
+    """Nested values go through the JSON decoder, which knows every form they may have."""
+    import polars as pl
+    import pyarrow as pa
+
+    if _holds_bytes(column.dtype):
+        return _none(column, reading, report)
+    there = column.is_not_null()
+    try:
+        lines = (
+            column.filter(there).alias("v").to_frame().select(pl.struct("v").struct.json_encode()).to_series()
+        )
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return _none(column, reading, report)
+    steps = (Step("v", reading.steps[0].lists), *reading.steps[1:])
+    decoder = Decoder([replace(reading, steps=steps)], report.policy, depth)
+    texts = lines.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.binary())
+    mask = there.to_numpy()
+    return scatter(decoder(texts, report.ids[mask], hits)[0], np.asarray(mask))
+
+
+def _holds_bytes(dtype: pl.DataType) -> bool:
+    """Whether a type has bytes somewhere inside, which have no form as JSON."""
+    import polars as pl
+
+    if isinstance(dtype, (pl.List, pl.Array)):
+        return _holds_bytes(dtype.inner)  # type: ignore[arg-type]
+    if isinstance(dtype, pl.Struct):
+        return any(_holds_bytes(member.dtype) for member in dtype.fields)  # type: ignore[arg-type]
+    return dtype == pl.Binary

@@ -1,0 +1,305 @@
+"""One partition, from its bytes to its shards: the one short loop over the stages.
+
+Pure: what it writes and returns depends on the task alone, so any engine, order or repetition gives the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.arrow_lists import Int64s
+from pipeline.batch import Batch, Findings, Samples, pieces, split
+from pipeline.certificate.receipt import Receipt, Repeat, histogram, total_histogram
+from pipeline.findings import FileFault, FileNote
+from pipeline.plan import dataset_names, pages_name, stamp
+from pipeline.readers.formats import Partition, Reading, reader
+from pipeline.reasons import Policy, Reason
+from pipeline.schema.load import LoadedSchema
+from pipeline.schema.model import Schema
+from pipeline.shards.files import data_folder, quarantine_folder
+from pipeline.shards.quarantine import QuarantineWriter
+from pipeline.shards.writer import ShardWriter
+from pipeline.stages.build import Stages, build_stages
+from pipeline.stages.certify import without
+from pipeline.stages.chat.pack import Pack
+from pipeline.stages.sample_columns import assign_splits, with_content_id, with_notes
+
+if TYPE_CHECKING:
+    from pipeline.fields import Field
+
+
+# Reading: the batches of one partition, whatever its format.
+
+
+def read_partition(partition: Partition, path: Path, schema: Schema, fields: Sequence[Field]) -> Reading:
+    """Read a partition of the file at ``path``.
+
+    Yields ``(Batch, Findings)``; the ids of a batch count from 0 over the partition. A bad record is in its
+    batch, with a finding. Raises ``FileFault``, at once or while iterating, when the file itself fails.
+    """
+    rows = reader(partition.format, partition.source).read(partition, path, schema, fields)
+    if schema.read.group_by is None:
+        return rows
+    from pipeline.readers.grouped_rows import group_rows
+
+    return group_rows(rows, partition, schema, fields)
+
+
+# One partition, from its bytes to its shards: the one short loop over the stages.
+
+
+PAGES_AT_ONCE = 256
+"""Records whose page images are held at a time: 150 kB of pixels a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """All that a worker needs for one partition; plain data, so that it travels to any process."""
+
+    partition: Partition
+    schema_json: str
+    schema_path: str
+    raw: str
+    staging: str
+    memo: str
+    sha256: str
+    stamp: tuple[int, int, int]
+    fsync: bool = True
+    repeats: tuple[Repeat, ...] = ()
+    """Records that the second pass takes out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What one batch added, for whoever shows it."""
+
+    rows: int
+    quarantined: int
+    tokens: int
+
+
+OnProgress = Callable[[Progress], None]
+
+
+def process_partition(task: Task, watch: OnProgress | None = None) -> Receipt | FileNote:
+    """Read, judge, encode and write one partition.
+
+    Returns:
+        The receipt; or, where the file itself fails, what is wrong with it. Its shards are then named by nobody.
+    """
+    line = _stages(task.schema_json, task.schema_path, task.raw)
+    line.start()
+    if line.context.tokenizer is not None:
+        line.context.tokenizer.expect(task.stamp[0])
+    path = Path(task.raw) / task.partition.source
+    accounts = _Accounts(task, line)
+    try:
+        reading = read_partition(task.partition, path, line.context.schema, line.context.fields)
+        for whole, said in reading:
+            for batch, found in pieces(whole, said, PAGES_AT_ONCE if line.pages is not None else len(whole)):
+                accounts.add(*_run_stages(line, batch, found, task), watch)
+        if stamp(path) != task.stamp:
+            raise FileFault(FileNote(Reason.FILE_CHANGED, task.partition.source, "size or time differ"))
+    except FileFault as fault:
+        accounts.abort()
+        return fault.note
+    except OSError as error:
+        accounts.abort()
+        return FileNote(Reason.FILE_UNREADABLE, task.partition.source, error.strerror or "an error", "a file")
+    except BaseException:
+        accounts.abort()
+        raise
+    return accounts.receipt(reading)
+
+
+def _run_stages(
+    line: Stages, batch: Batch, findings: Findings, task: Task
+) -> tuple[Batch, Batch, Samples, Findings]:
+    """One batch through the line: (whole batch, bad records, certified samples, all findings)."""
+    for stage in line.records:
+        batch, found = stage(batch)
+        findings.extend(found)
+    _repeated(batch, findings, task)
+    good, bad = split(batch, findings)
+    if not len(good):
+        return batch, bad, Samples(line.shard.empty_table(), np.empty(0, np.int64)), findings
+    line.judge.assert_clean(good.frame)
+    samples, found = line.encode(good)
+    findings.extend(found)
+    samples, found = line.certify(without(samples, found))
+    findings.extend(found)
+    samples = with_notes(without(samples, found), findings)
+    _none_lost(good, samples, findings)
+    samples = with_content_id(samples, [field.name for field in line.context.columns])
+    _, bad = split(batch, findings)
+    return batch, bad, samples, findings
+
+
+def _none_lost(good: Batch, samples: Samples, findings: Findings) -> None:
+    """A good record gives a sample, or a finding says why not: anything else would lose it without a word."""
+    kept = np.isin(good.ids, samples.ids) | np.isin(good.ids, findings.rejected())
+    if not kept.all():
+        rows = good.rows[~kept][:5].tolist()
+        raise LostRecord(f"{good.source}: rows {rows} gave neither a sample nor a finding")
+
+
+def _repeated(batch: Batch, findings: Findings, task: Task) -> None:
+    """Findings of the second pass on records of this batch."""
+    for repeat in task.repeats:
+        findings.add(
+            Reason.of(repeat.reason), Policy.QUARANTINE, "", batch.ids[batch.rows == repeat.row], found=repeat.first
+        )  # fmt: skip
+
+
+class LostRecord(RuntimeError):
+    """An error of this program: the accounts would not be whole."""
+
+
+class _Accounts:
+    """Writers and counts of one partition."""
+
+    def __init__(self, task: Task, line: Stages) -> None:
+        self._task, self._line = task, line
+        self._schema = line.context.schema
+        staging, output = Path(task.staging), self._schema.output
+        self._quarantine = QuarantineWriter(staging / quarantine_folder(self._schema.name), fsync=task.fsync)
+        self._writers = {
+            name: ShardWriter(
+                staging / data_folder(name),
+                line.shard,
+                output.shard_rows,
+                output.batch_rows,
+                shard_bytes=output.shard_bytes,
+                fsync=task.fsync,
+            )
+            for name in dataset_names(self._schema).values()
+        }
+        self._pages: ShardWriter | None = None
+        self._seen_pages: set[str] = set()
+        if line.pages is not None:
+            name = pages_name(self._schema)
+            self._pages = ShardWriter(staging / data_folder(name), line.pages, 4_000, 50, fsync=task.fsync)
+            self._writers[name] = self._pages
+        self._names = {field.name: field.shown for field in line.context.fields}
+        packing = self._schema.chat.packing if self._schema.chat is not None else None
+        self._pack = None if packing is None else Pack(packing.capacity)
+        self._read = self._bad = 0
+        self._counts: dict[Policy, Counter[str]] = {policy: Counter() for policy in Policy}
+        self._lengths: dict[str, dict[str, int]] = {}
+
+    def add(
+        self, whole: Batch, bad: Batch, samples: Samples, findings: Findings, watch: OnProgress | None
+    ) -> None:
+        """Write one batch and count it."""
+        self._read += len(whole)
+        self._bad += len(bad)
+        self._quarantine.write(bad, findings.named(self._names))
+        for (reason, policy), count in findings.counts().items():
+            self._counts[policy][reason.slug] += count
+        for name, part, lengths in self._by_split(whole, samples):
+            self._writers[name].write(part.table)
+            self._lengths[name] = total_histogram([self._lengths.get(name, {}), histogram(lengths)])
+        self._write_pages(samples)
+        if watch is not None:
+            tokens = int(_lengths(samples).sum())
+            watch(Progress(len(whole), len(bad), tokens))
+
+    def _by_split(self, whole: Batch, samples: Samples) -> list[tuple[str, Samples, Int64s]]:
+        names = dataset_names(self._schema)
+        if self._schema.split is None:
+            samples = self._packed(samples)
+            return [(names[""], samples, _lengths(samples))]
+        keys = split_keys(whole, samples, self._schema)
+        assigned = assign_splits(keys, self._schema.split)
+        parts = []
+        for name in names:
+            keep = assigned == name
+            part = self._packed(Samples(samples.table.filter(keep), samples.ids[keep]))
+            parts.append((names[name], part, _lengths(part)))
+        return parts
+
+    def _packed(self, samples: Samples) -> Samples:
+        """Several conversations in one sequence, where the schema says so: last of all, within one split."""
+        return samples if self._pack is None else self._pack(samples)[0]
+
+    def _write_pages(self, samples: Samples) -> None:
+        if self._pages is None or samples.pages is None:
+            return
+        fresh: dict[str, int] = {}
+        for place, page in enumerate(samples.pages["page_id"].to_pylist()):
+            if page not in self._seen_pages:
+                fresh.setdefault(page, place)
+        self._seen_pages.update(fresh)
+        self._pages.write(samples.pages.take(pa.array(fresh.values(), pa.int64())))
+
+    def abort(self) -> None:
+        """Remove what is not finished."""
+        for writer in self._writers.values():
+            writer.abort()
+        self._quarantine.abort()
+
+    def receipt(self, reading: Reading) -> Receipt:
+        """Close the shards and give the accounts."""
+        # Only what was found is counted: a reader may name a count of zero, or not.
+        task = self._task
+        dropped = {name: count for name, count in sorted(reading.dropped.items()) if count}
+        parts = {name: writer.close() for name, writer in self._writers.items()}
+        return Receipt(
+            memo=task.memo,
+            contract=self._schema.name,
+            source=task.partition.source,
+            sha256=task.sha256,
+            bytes=task.stamp[0],
+            sheet=task.partition.sheet,
+            chunk=task.partition.order,
+            rows_read=self._read + sum(dropped.values()),
+            certified=self._read - self._bad,
+            quarantined=self._bad,
+            dropped=dropped,
+            reasons=dict(sorted(self._counts[Policy.QUARANTINE].items())),
+            repairs=dict(sorted(self._counts[Policy.REPAIR].items())),
+            flags=dict(sorted(self._counts[Policy.FLAG].items())),
+            parts={name: made for name, made in parts.items() if made},
+            quarantine=self._quarantine.close(),
+            lengths=self._lengths,
+            refers=dict(sorted(self._line.refers().items())),
+            repeats=task.repeats,
+        )
+
+
+def split_keys(whole: Batch, samples: Samples, schema: Schema) -> list[str]:
+    """The split key of each sample: a column's value, or the record's own tokens."""
+    assert schema.split is not None  # noqa: S101 - callers ask only then
+    if schema.split.key == "content":
+        return [str(ids) for ids in samples.table["input_ids"].to_pylist()]
+    column = whole.frame[schema.split.key].cast(str).to_list()
+    return [column[i] or "" for i in whole.position(samples.ids).tolist()]
+
+
+def _lengths(samples: Samples) -> Int64s:
+    """Tokens of each sample, int64 [samples]; empty for a table that is not tokenized."""
+    if "input_ids" not in samples.table.column_names:
+        return np.empty(0, np.int64)
+    import pyarrow.compute as pc
+
+    lengths: Int64s = pc.list_value_length(samples.table["input_ids"]).to_numpy().astype(np.int64)
+    return lengths
+
+
+def forget() -> None:
+    """Build the stages anew when they are next asked for: a tokenizer or model file may have changed since."""
+    _stages.cache_clear()
+
+
+@lru_cache(maxsize=16)
+def _stages(schema_json: str, schema_path: str, raw: str) -> Stages:
+    """The stages, built once a process."""
+    return build_stages(LoadedSchema(Schema.model_validate_json(schema_json), Path(schema_path)), Path(raw))

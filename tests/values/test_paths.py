@@ -1,0 +1,29 @@
+"""Paths into JSON values."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.values.paths import Step, steps
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("text", (Step("text"),)),
+        ("a.b [c]", (Step("a.b [c]"),)),
+        ("$", ()),
+        ("$.page.width", (Step("page"), Step("width"))),
+        ("$.lines[].text", (Step("lines", 1), Step("text"))),
+        ("$.a[][]", (Step("a", 2),)),
+        ("$['a.b'].c d", (Step("a.b"), Step("c d"))),
+    ],
+)
+def test_paths(path: str, found: tuple[Step, ...]) -> None:
+    assert steps(path) == found
+
+
+@pytest.mark.parametrize("path", ["$.", "$a", "$.a..b", "$.a[0]", "$.a[", "$[]"])
+def test_what_is_no_path_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match="no path"):
+        steps(path)
