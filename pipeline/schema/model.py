@@ -9,7 +9,7 @@ from pydantic import field_validator, model_validator
 
 from pipeline.reasons import Policy, Reason, Scope
 from pipeline.schema.chat import Chat
-from pipeline.schema.columns import RESERVED, Column, Strict
+from pipeline.schema.columns import Column, Strict, reserved
 from pipeline.schema.layout import Layout
 from pipeline.schema.reading import Read
 
@@ -132,14 +132,13 @@ class Schema(Strict):
     quarantine: Quarantine = Quarantine()
     output: Output = Output()
 
-    @field_validator("columns")
-    @classmethod
-    def _names(cls, columns: dict[str, Column]) -> dict[str, Column]:
-        if taken := sorted(set(columns) & set(RESERVED)):
+    @model_validator(mode="after")
+    def _names(self) -> Schema:
+        if faults := reserved(self.columns, self.kind):
             raise ValueError(
-                f"column names {taken} are taken by provenance; give another name and set `column:` to the header"
+                f"{'; '.join(faults)}: give another name under `columns` and set `column:` to the header"
             )
-        return columns
+        return self
 
     @field_validator("policies")
     @classmethod

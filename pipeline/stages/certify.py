@@ -42,6 +42,8 @@ class Certify:
             self._labels(samples, "rejected_labels", findings)
         if "token_type_ids" in names and "input_ids" in names:
             self._token_types(samples, findings)
+        if "position_ids" in names and "input_ids" in names:
+            self._positions(samples, findings)
         if "bbox" in names:
             self._boxes(samples, findings)
         if "labels" in names and pa.types.is_integer(samples.table.schema.field("labels").type):
@@ -72,8 +74,6 @@ class Certify:
         """A column that a schema carries under this name reaches the model: one type a token, a row of its table."""
         column = samples.table["token_type_ids"]
         limits, model = self.context.limits, self.context.schema.model
-        if not pa.types.is_list(column.type) or not pa.types.is_integer(column.type.value_type):
-            return
         judge = _Judgement(samples, findings, "token_type_ids")
         types, lengths = flat(column)
         _, id_lengths = flat(samples.table["input_ids"])
@@ -83,6 +83,20 @@ class Certify:
         rows = limits.type_vocab if limits is not None and known else MOST
         wrong = (types < 0) | (types >= rows)
         judge.values(Reason.TOKEN_TYPE_OUT_OF_RANGE, wrong, lengths, types, f"0 to {rows - 1}")
+
+    def _positions(self, samples: Samples, findings: Findings) -> None:
+        """Positions count up from 0 and begin again at 0 where another text begins: then each is below the length of
+        its sample, which is judged against the model's positions."""
+        judge = _Judgement(samples, findings, "position_ids")
+        positions, lengths = flat(samples.table["position_ids"])
+        _, id_lengths = flat(samples.table["input_ids"])
+        judge.samples(Reason.LENGTHS_MISMATCH, lengths != id_lengths, lengths, "one a token")
+        before = np.concatenate([[-1], positions[:-1]])
+        before[(np.cumsum(lengths) - lengths)[lengths > 0]] = -1  # a sample begins with 0
+        wrong = (positions != 0) & (positions != before + 1)
+        judge.values(
+            Reason.VALUE_OUT_OF_RANGE, wrong, lengths, positions, "0, or one more than the position before"
+        )
 
     def _labels(self, samples: Samples, column: str, findings: Findings) -> None:
         limits, layout = self.context.limits, self.context.schema.kind == "layout"
@@ -100,6 +114,10 @@ class Certify:
         tokens = self.context.schema.tokens
         if not layout and (tokens is None or tokens.causal_shift):
             learned[(np.cumsum(lengths) - lengths)[lengths > 0]] = False  # position 0 is shifted away
+            if column == "labels" and "position_ids" in samples.table.column_names:
+                positions, _ = flat(samples.table["position_ids"])
+                # The first token of each text continues nothing, so that the collator ignores its label.
+                learned[: len(positions)] &= positions[: len(learned)] != 0
         count = np.bincount(owners(lengths)[learned], minlength=len(lengths))
         reason = Reason.LABEL_ALL_IGNORED if layout else Reason.NO_SUPERVISED_TOKENS
         judge.samples(reason, count == 0, count, "at least one label")

@@ -36,6 +36,7 @@ def _length(reason: Reason, bad: tuple[str, str], near: tuple[str, str], **secti
 
 
 TYPES = {"token_type_ids": {"type": "list", "items": {"type": "integer"}}}
+POSITIONS = {"position_ids": {"type": "list", "items": {"type": "integer"}}}
 UNLABELLED = {"labels": None}
 EXCHANGE = [user(), assistant()]
 
@@ -58,6 +59,18 @@ CASES = (
     _case(
         Reason.TOKEN_TYPE_OUT_OF_RANGE, {"token_type_ids": [0, 2, 0]}, {"token_type_ids": [0, 1, 0]}, UNLABELLED,
         schema={"columns": TYPES, "model": {"family": "layoutlm", "embedding_rows": ROWS}},
+    ),
+    _case(
+        Reason.LENGTHS_MISMATCH, {"position_ids": [0, 1]}, {"position_ids": [0, 1, 2]}, UNLABELLED,
+        schema={"columns": POSITIONS}, name="positions",
+    ),
+    _case(
+        Reason.VALUE_OUT_OF_RANGE, {"position_ids": [0, 1, 514]}, {"position_ids": [0, 1, 0]}, UNLABELLED,
+        schema={"columns": POSITIONS}, name="positions", final=True,
+    ),
+    _case(
+        Reason.NO_SUPERVISED_TOKENS, {"position_ids": [0, 0, 0]}, {"position_ids": [0, 0, 1]},
+        schema={"columns": POSITIONS}, name="positions", final=True,
     ),
     _case(
         Reason.ATTENTION_EMPTY, {"attention_mask": [0, 0, 0]}, {"attention_mask": [0, 0, 1]},

@@ -8,6 +8,7 @@ import pytest
 
 from pipeline.errors import Exit, InputError, SchemaError
 from pipeline.reasons import Policy, Reason
+from pipeline.schema.columns import JUDGED, MODEL_INPUTS
 from pipeline.schema.load import load_schema, load_schemas
 
 GOOD = """\
@@ -120,3 +121,24 @@ def test_two_schemas_of_one_name_are_refused(tmp_path: Path) -> None:
 
 def test_a_hub_tokenizer_needs_a_pinned_revision(tmp_path: Path) -> None:
     assert "pinned `revision`" in message(tmp_path, GOOD + "tokenizer: {hub: a/b}\n")
+
+
+@pytest.mark.parametrize("name", sorted({*MODEL_INPUTS} - {"label", *JUDGED}))
+def test_a_carried_column_may_not_have_a_name_that_a_model_or_trainer_reads(
+    tmp_path: Path, name: str
+) -> None:
+    text = message(tmp_path, GOOD.replace("  id: {}", f"  {name}: {{}}"))
+    assert repr(name) in text
+    assert "give another name under `columns`" in text
+
+
+def test_a_column_that_the_certificate_judges_must_be_a_list_of_integers(tmp_path: Path) -> None:
+    assert "'token_type_ids'" in message(tmp_path, GOOD.replace("  id: {}", "  token_type_ids: {}"))
+    good = GOOD.replace("  id: {}", "  token_type_ids: {type: list, items: {type: integer}}")
+    load_schema(write(tmp_path, good))
+
+
+def test_label_is_the_usual_name_in_a_table_and_reserved_elsewhere(tmp_path: Path) -> None:
+    load_schema(write(tmp_path, GOOD.replace("  id: {}", "  label: {}")))
+    tokens = "version: 1\nname: a\nkind: tokens\nfiles: [a]\ncolumns:\n  label: {}\n"
+    assert "'label' is a column that trainers take for labels" in message(tmp_path, tokens)
