@@ -2,5 +2,5 @@
 
 __version__ = "0.1.0"
 
-SEMANTICS = 1
+SEMANTICS = 2
 """Raised whenever the same input, schema and tokenizer would give other bytes than before."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -20,14 +20,19 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
+import pipeline
+from pipeline.arrow_lists import Int64s
 from pipeline.certificate.cache import KeptFile
+from pipeline.certificate.digest import digest_of
 from pipeline.certificate.receipt import Receipt, Repeat
 from pipeline.plan import dataset_names
 from pipeline.reasons import Policy, Reason
-from pipeline.schema.model import Schema
-from pipeline.shards.files import data_folder
-from pipeline.stages.chat.pack import unpacked
+from pipeline.schema.model import Output, Schema
+from pipeline.shards.files import Part, data_folder
+from pipeline.shards.writer import ShardWriter
+from pipeline.stages.chat.pack import is_packed, unpacked
 
 # Short keys of the records of shards, kept from run to run: a shard that did not change is not read for them
 # again.
@@ -43,11 +48,14 @@ class KeyCache:
     Args:
         clean: the output folder that the shards lie in; None: nothing is kept.
         place: where they are kept; default: the user's cache folder.
+        force: whether what an earlier run kept is left unread.
+
+    Keys of another version of the program, or of other ``SEMANTICS``, are not taken over.
     """
 
-    def __init__(self, clean: Path | None = None, place: Path | None = None) -> None:
+    def __init__(self, clean: Path | None = None, place: Path | None = None, *, force: bool = False) -> None:
         self._notes = None if clean is None else KeptFile(clean, SUFFIX, place)
-        self._known = {} if self._notes is None else _parsed(self._notes.read_bytes())
+        self._known = {} if self._notes is None or force else _parsed(self._notes.read_bytes())
         self._fresh: dict[str, Keys] = {}
 
     def of(self, digest: str, read: Callable[[], Iterable[Keys]]) -> Keys:
@@ -62,19 +70,27 @@ class KeyCache:
     def save(self) -> None:
         """Keep the keys asked for, and no others."""
         if self._notes is not None and self._fresh.keys() != self._known.keys():
-            head = json.dumps({digest: len(keys) for digest, keys in self._fresh.items()}).encode()
+            counts = {digest: len(keys) for digest, keys in self._fresh.items()}
+            head = json.dumps({"made_by": _made_by(), "counts": counts}).encode()
             body = np.concatenate([np.empty(0, np.uint64), *self._fresh.values()]).astype("<u8").tobytes()
             self._notes.write_bytes(head + b"\n" + body)
 
 
+def _made_by() -> str:
+    return f"{pipeline.__version__} {pipeline.SEMANTICS}"
+
+
 def _parsed(content: bytes | None) -> dict[str, Keys]:
-    """Keys by digest; none where they have not the form."""
+    """Keys by digest; none where they have not the form, or where another program made them."""
     head, _, body = (content or b"{}").partition(b"\n")
     try:
-        counts = {str(digest): int(count) for digest, count in json.loads(head).items()}
+        facts = json.loads(head)
+        if facts.get("made_by") != _made_by():
+            return {}
+        counts = {str(digest): int(count) for digest, count in facts["counts"].items()}
         ends = np.cumsum([0, *counts.values()])
         keys = np.frombuffer(body, "<u8").astype(np.uint64)
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, KeyError):
         return {}
     if len(keys) != ends[-1] or min(counts.values(), default=0) < 0:
         return {}
@@ -96,11 +112,13 @@ class Repeats:
 
     Attributes:
         rejected: by receipt (place in the list given), the records that must go; receipts without any are absent.
-        flagged: number of records by reason slug that are only counted.
+        flagged: number of records by reason slug that stay and carry a note.
+        notes: by receipt, (row, reason slug) of these records, sorted; receipts without any are absent.
     """
 
     rejected: Mapping[int, tuple[Repeat, ...]]
     flagged: Mapping[str, int]
+    notes: Mapping[int, tuple[tuple[int, str], ...]]
 
 
 def find_repeats(
@@ -117,6 +135,7 @@ def find_repeats(
     view = _record_keys(schema, receipts, locate, kept or KeyCache())
     rejected: dict[int, list[Repeat]] = {}
     flagged: dict[str, int] = {}
+    notes: dict[int, list[tuple[int, str]]] = {}
     for reason, judge in ((Reason.TRAIN_EVAL_OVERLAP, _overlap), (Reason.DUPLICATE_ROW, _repeated)):
         view = judge(schema, view)
         hits = view.filter("hit")
@@ -126,7 +145,13 @@ def find_repeats(
             view = view.filter(~pl.col("hit"))  # what is gone cannot be the first of others
         elif len(hits):
             flagged[reason.slug] = len(hits)
-    return Repeats({key: tuple(sorted(found)) for key, found in rejected.items()}, flagged)
+            for receipt, row in hits.select("receipt", "row").iter_rows():
+                notes.setdefault(receipt, []).append((row, reason.slug))
+    return Repeats(
+        {key: tuple(sorted(found)) for key, found in rejected.items()},
+        flagged,
+        {key: tuple(sorted(found)) for key, found in notes.items()},
+    )
 
 
 DIGITS = 15
@@ -246,13 +271,15 @@ def _shards(schema: Schema, receipts: Sequence[Receipt], locate: Locate) -> Iter
 def _columns(path: Path) -> Iterator[pa.RecordBatch]:
     """``row`` and ``content_id`` of each record of a shard; its other columns stay on the disk."""
     with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as stream:
-        packed = "samples" in stream.schema.names
+        packed = is_packed(stream.schema)
         for batch in stream:
             yield unpacked(batch) if packed else batch.select(["row", "content_id"])
 
 
 def _keys(contents: pa.Array) -> Keys:
     """The first 15 hexadecimal digits of each digest, uint64."""
+    if contents.type != pa.string():
+        raise TypeError(f"content ids are {contents.type}, not string: their offsets would be misread")
     if not len(contents):
         return np.empty(0, np.uint64)
     _, ends, text = contents.buffers()
@@ -261,3 +288,108 @@ def _keys(contents: pa.Array) -> Keys:
     values = np.where(digits >= ord("a"), digits - (ord("a") - 10), digits - ord("0")).astype(np.uint64)
     keys: Keys = np.bitwise_or.reduce(values << SHIFTS, axis=1)
     return keys
+
+
+# Records that stay although their content stands elsewhere carry a note of it. Only here is that known, so that the
+# shards of their partition are written once more, with nothing changed but the column ``notes``.
+
+
+@dataclass(frozen=True, slots=True)
+class NoteTask:
+    """The notes of one partition; plain data, so that it travels to any process.
+
+    Attributes:
+        receipt: of the partition as it stands.
+        notes: (row, reason slug) of its records that are to carry a note; those of an earlier second pass go.
+        shards: where each certified shard lies now, by its name relative to the output folder.
+        output: the schema's ``output`` section: rows and bytes of a shard.
+        staging: below which the shards are written.
+    """
+
+    receipt: Receipt
+    notes: tuple[tuple[int, str], ...]
+    shards: Mapping[str, str]
+    output: Output
+    staging: str
+    fsync: bool = True
+
+    @property
+    def source(self) -> str:
+        """The file that the partition belongs to, for messages of an engine."""
+        return self.receipt.source
+
+
+def notes_digest(notes: Sequence[tuple[int, str]]) -> str:
+    """What a receipt says of the notes its shards carry, "" where there are none."""
+    return digest_of([list(note) for note in notes]) if notes else ""
+
+
+def write_notes(task: NoteTask) -> Receipt:
+    """Write the certified shards of a partition once more, with other notes.
+
+    The rows, their order and the borders of batches and shards stay, so that a run from scratch and one that takes
+    receipts over come to the same bytes.
+    """
+    wanted: dict[int, list[str]] = {}
+    for row, slug in task.notes:
+        wanted.setdefault(row, []).append(slug)
+    parts = {dataset: _noted(task, dataset, held, wanted) for dataset, held in task.receipt.parts.items()}
+    return replace(task.receipt, parts=parts, noted=notes_digest(task.notes))
+
+
+def _noted(
+    task: NoteTask, dataset: str, held: Sequence[Part], wanted: Mapping[int, list[str]]
+) -> tuple[Part, ...]:
+    """The shards of one data set; that of page images has no notes and stays as it is."""
+    writer: ShardWriter | None = None
+    for part in held:
+        with (
+            pa.memory_map(task.shards[f"{data_folder(dataset)}/{part.name}"]) as file,
+            pa.ipc.open_stream(file) as stream,
+        ):
+            if "notes" not in stream.schema.names:
+                return tuple(held)
+            writer = writer or ShardWriter(
+                Path(task.staging) / data_folder(dataset), stream.schema, task.output.shard_rows,
+                task.output.batch_rows, shard_bytes=task.output.shard_bytes, fsync=task.fsync,
+            )  # fmt: skip
+            for batch in stream:
+                writer.write(_with_notes(pa.Table.from_batches([batch]), wanted))
+    return writer.close() if writer is not None else ()
+
+
+def _with_notes(table: pa.Table, wanted: Mapping[int, list[str]]) -> pa.Table:
+    """The samples with a note where their record, or one of the conversations packed in them, is to carry one."""
+    owner, rows = _rows_inside(table)
+    hits = np.flatnonzero(np.isin(rows, np.fromiter(wanted, np.int64, len(wanted))))
+    held = table["notes"].combine_chunks()
+    if not len(hits) and not pc.any(pc.is_in(held.flatten(), value_set=pa.array(_SLUGS))).as_py():
+        return table
+    notes = [[slug for slug in own if slug not in _SLUGS] for own in held.to_pylist()]
+    for hit in hits.tolist():
+        notes[owner[hit]] += wanted[int(rows[hit])]
+    ordered = [sorted(set(own), key=_ORDER.__getitem__) for own in notes]
+    place = table.schema.get_field_index("notes")
+    return table.set_column(place, table.schema.field(place), pa.array(ordered, held.type))
+
+
+def _rows_inside(table: pa.Table) -> tuple[Int64s, Int64s]:
+    """The records in each sample: int64 [records], the sample, and the record's row."""
+    rows: Int64s
+    if not is_packed(table.schema):
+        rows = table["row"].to_numpy().astype(np.int64)
+        return np.arange(len(rows), dtype=np.int64), rows
+    owner: list[Int64s] = []
+    found: list[Int64s] = []
+    start = 0
+    for batch in table.to_batches():
+        counts = batch.column("samples").value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
+        owner.append(np.repeat(np.arange(start, start + len(counts)), counts))
+        found.append(unpacked(batch).column("row").to_numpy(zero_copy_only=False).astype(np.int64))
+        start += len(counts)
+    empty = np.empty(0, np.int64)
+    return np.concatenate([empty, *owner]), np.concatenate([empty, *found])
+
+
+_SLUGS = (Reason.DUPLICATE_ROW.slug, Reason.TRAIN_EVAL_OVERLAP.slug)
+_ORDER = {reason.slug: place for place, reason in enumerate(Reason)}

@@ -150,7 +150,7 @@ class CleanFolder:
         self._held = b""
         self._made = False
         self._whole: dict[str, bool] = {}
-        self._cache = HashCache(path)
+        self._cache = HashCache(path, force=force)
         self._stack = ExitStack()
 
     def __enter__(self) -> CleanFolder:

@@ -12,8 +12,8 @@ from pathlib import Path
 from pipeline import rerun
 from pipeline.certificate.cache import HashCache
 from pipeline.certificate.receipt import Receipt, Repeat
-from pipeline.duplicates import KeyCache, find_repeats
-from pipeline.engine.base import Engine
+from pipeline.duplicates import KeyCache, NoteTask, find_repeats, notes_digest, write_notes
+from pipeline.engine.base import Engine, ignore
 from pipeline.errors import GateError, InputError, SchemaError
 from pipeline.findings import FileNote
 from pipeline.plan import Input, Known, Plan, check_raw, make_plan, partitions_of
@@ -23,6 +23,7 @@ from pipeline.reasons import Policy, Reason
 from pipeline.report.events import Options, Summary, Watch
 from pipeline.rerun import keep_record
 from pipeline.schema.load import LoadedSchema, load_schemas
+from pipeline.shards.files import QUARANTINE
 from pipeline.worker import Task, forget, process_partition
 
 # What a refused run says of its files: a budget speaks of records, and the user wants to know of both at
@@ -108,7 +109,7 @@ class _Folder:
 
     def __init__(self, options: Options, stack: ExitStack) -> None:
         self.clean = stack.enter_context(CleanFolder(options.clean, fsync=options.fsync, force=options.force))
-        self.cache = HashCache(options.raw)
+        self.cache = HashCache(options.raw, force=options.force)
         before = self.clean.previous
         self._several = before is not None and len(before.predicate["contracts"]) > 1
         self._notes: dict[str, list[FileNote]] = {}
@@ -184,14 +185,16 @@ def _second_pass(
         The receipts; by schema, the records that are only counted, by reason; files that failed meanwhile.
     """
     repeated: dict[str, Mapping[str, int]] = {}
+    notes: dict[tuple[str, str, int], tuple[tuple[int, str], ...]] = {}
     tasks: list[Task] = []
     replaced: set[tuple[str, str, int]] = set()
-    kept = KeyCache(folder.clean.path)
+    kept = KeyCache(folder.clean.path, force=options.force)
     inputs = {(plan.contracts[one.claim.schema_index].name, one.claim.source): one for one in plan.inputs}
     for loaded in plan.schemas:
         mine = sorted((r for r in receipts if r.contract == loaded.schema.name), key=lambda r: r.order)
         found = find_repeats(loaded.schema, mine, folder.locate, kept)
         repeated[loaded.schema.name] = found.flagged
+        notes |= {mine[place].order: own for place, own in found.notes.items()}
         for place, receipt in enumerate(mine):
             wanted = found.rejected.get(place, ())
             if wanted == receipt.repeats:
@@ -204,7 +207,30 @@ def _second_pass(
     left = [receipt for receipt in receipts if receipt.order not in replaced]
     made = _engine(options.engine)(tasks, process_partition, options.workers, watch.partition)
     receipts, faults = _sound(left, made)
-    return receipts, repeated, faults
+    return _with_notes(plan, folder, options, receipts, notes), repeated, faults
+
+
+def _with_notes(
+    plan: Plan,
+    folder: _Folder,
+    options: Options,
+    receipts: Sequence[Receipt],
+    notes: Mapping[tuple[str, str, int], tuple[tuple[int, str], ...]],
+) -> list[Receipt]:
+    """The receipts, the shards of each with the notes of the second pass."""
+    outputs = {loaded.schema.name: loaded.schema.output for loaded in plan.schemas}
+    tasks, done = [], []
+    for receipt in receipts:
+        own = notes.get(receipt.order, ())
+        if notes_digest(own) == receipt.noted:
+            done.append(receipt)
+            continue
+        shards = {
+            name: str(folder.locate(name)) for name in receipt.files() if not name.startswith(QUARANTINE)
+        }
+        staging = str(folder.clean.staging)
+        tasks.append(NoteTask(receipt, own, shards, outputs[receipt.contract], staging, options.fsync))
+    return [*done, *_engine(options.engine)(tasks, write_notes, options.workers, ignore)]
 
 
 def _worker(watch: Watch, options: Options, tasks: int) -> Callable[[Task], Receipt | FileNote]:

@@ -91,3 +91,15 @@ def test_without_a_folder_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.Mo
     assert kept.of("aa", lambda: read([5])).tolist() == [5]
     kept.save()
     assert not any(tmp_path.iterdir())
+
+
+def test_keys_of_another_version_or_semantics_are_read_again(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert KeyCache(Path("/clean"), place).of("aa", unread).tolist() == [1, 2]
+    monkeypatch.setattr("pipeline.SEMANTICS", -1)
+    assert KeyCache(Path("/clean"), place).of("aa", lambda: read([9])).tolist() == [9]
+
+
+def test_a_forced_run_takes_no_key_over(place: Path) -> None:
+    assert KeyCache(Path("/clean"), place, force=True).of("aa", lambda: read([9])).tolist() == [9]

@@ -187,6 +187,24 @@ def test_the_same_content_is_counted_and_stays_by_default(tmp_path: Path) -> Non
     summary = sanitize(tmp_path, DEDUP)
     assert summary.totals["certified"] == 5
     assert summary.outcome.statement.predicate["repeated"] == {"notes": {"duplicate_row": 2}}
+    noted = {(row["source"], row["row"]): row["notes"] for row in rows_of(tmp_path / "clean", "notes")}
+    assert {place for place, notes in noted.items() if notes} == {("a.csv", 4), ("b.csv", 2)}
+    assert noted["b.csv", 2] == ["duplicate_row"]
+
+
+def test_the_note_of_a_duplicate_goes_when_the_first_is_gone_as_from_scratch(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    write_csv(tmp_path / "raw" / "a.csv", [("one", "1")])
+    write_csv(tmp_path / "raw" / "b.csv", [("one", "1"), ("two", "1")])
+    sanitize(tmp_path, DEDUP)
+    assert [row["notes"] for row in rows_of(tmp_path / "clean", "notes")] == [[], ["duplicate_row"], []]
+    assert sanitize(tmp_path, DEDUP).outcome.unchanged
+    (tmp_path / "raw" / "a.csv").unlink()
+    sanitize(tmp_path, DEDUP)
+    assert [row["notes"] for row in rows_of(tmp_path / "clean", "notes")] == [[], []]
+    sanitize(tmp_path, DEDUP, clean="scratch")
+    step, scratch = bytes_of(tmp_path / "clean"), bytes_of(tmp_path / "scratch")
+    assert {name: step[name] for name in scratch} == scratch
 
 
 def test_all_but_the_first_go_to_the_quarantine_when_the_schema_says_so(tmp_path: Path) -> None:

@@ -113,12 +113,13 @@ class HashCache:
     Args:
         folder: the folder.
         place: where records are kept; default: the user's cache folder.
+        force: whether what an earlier run kept is left unread, so that every file is hashed again.
     """
 
-    def __init__(self, folder: Path, place: Path | None = None) -> None:
+    def __init__(self, folder: Path, place: Path | None = None, *, force: bool = False) -> None:
         self._folder = os.fspath(folder)
         self._notes = KeptFile(folder, place=place)
-        self._known = _known(self._notes.read())
+        self._known = {} if force else _known(self._notes.read())
         self._fresh: dict[str, tuple[Stamp, str]] = {}
 
     def knows(self, name: str, sha256: str) -> bool:

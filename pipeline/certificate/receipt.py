@@ -92,6 +92,7 @@ class Receipt:
         refers: sha256 of each other file that the records name (page images) by its path in the raw folder, "" where
             there is none: a receipt is taken over only while they are the same.
         repeats: records in the quarantine because their content stands elsewhere.
+        noted: digest of the records that only carry a note of it (``duplicates.NoteTask``), "" where there are none.
     """
 
     memo: str
@@ -113,6 +114,7 @@ class Receipt:
     lengths: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     refers: Mapping[str, str] = field(default_factory=dict)
     repeats: tuple[Repeat, ...] = ()
+    noted: str = ""
 
     @property
     def order(self) -> tuple[str, str, int]:
@@ -158,12 +160,14 @@ class Receipt:
             "lengths": {name: dict(counts) for name, counts in self.lengths.items()},
             "refers": dict(self.refers),
             "repeats": [[r.row, r.reason, r.first, r.content, r.split] for r in self.repeats],
+            **({"noted": self.noted} if self.noted else {}),
         }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], files: Mapping[str, Part]) -> Receipt:
         """The receipt again, its shards from the file list; raises ``KeyError`` where one is missing."""
-        facts = {f.name: value[f.name] for f in fields(cls)}
+        facts = {f.name: value[f.name] for f in fields(cls) if f.name != "noted"}
+        facts["noted"] = value.get("noted", "")
         facts["parts"] = {
             name: tuple(files[f"{data_folder(name)}/{part}"] for part in parts)
             for name, parts in value["parts"].items()

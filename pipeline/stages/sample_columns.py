@@ -84,8 +84,8 @@ def _join(left: pa.Array, between: str, right: pa.Array) -> pa.Array:
 
 
 CONTENT = pa.field("content_id", pa.string(), nullable=False)
-"""Column of every shard: blake2b-128 of the record's final tokens and boxes, hexadecimal; the same in each window.
-Labels do not count: the same text under two labels is a duplicate, too."""
+"""Column of every shard: blake2b-128 of the record's final tokens, boxes and page image, hexadecimal; the same in each
+window. Labels do not count: the same text under two labels is a duplicate, too."""
 _SEEN = ("input_ids", "bbox", "rejected_input_ids")
 
 
@@ -115,6 +115,10 @@ def _of_arrays(samples: Samples, names: list[str], starts: Int64s, ends: Int64s)
         for state, first, last in zip(states, edges[starts].tolist(), edges[ends].tolist(), strict=True):
             state.update(whole[first:last])
             state.update(b"|")
+    if "page_id" in samples.table.column_names:
+        pages = samples.table["page_id"].take(pa.array(starts)).to_pylist()
+        for state, page in zip(states, pages, strict=True):
+            state.update((page or "").encode())
     return [state.hexdigest() for state in states]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from pipeline.arrow_lists import Int64s, flat, lists, offsets, within
 from pipeline.batch import Findings, Samples
+from pipeline.reasons import Reason
 from pipeline.shards.schemas import IDS, IGNORE
 
 BETWEEN = " "
@@ -34,7 +36,8 @@ class Pack:
     name: str = "pack"
 
     def __call__(self, samples: Samples) -> tuple[Samples, Findings]:
-        """Sequences of samples: the provenance columns are those of the first inside, ``samples`` names all."""
+        """Sequences of samples: the place is that of the first inside, the notes are those of all, ``samples`` names
+        all."""
         table = samples.table
         if not table.num_rows:
             return samples, Findings()
@@ -51,6 +54,7 @@ class Pack:
         columns["labels"] = _unlearned_heads(columns["labels"], sizes, whole)
         columns["position_ids"] = lists(within(sizes).astype(np.int32), whole, IDS)
         ids = table["sample_id"].combine_chunks().take(pa.array(order))
+        columns["notes"] = _notes(table["notes"], order, counts)
         columns["samples"] = pa.ListArray.from_arrays(pa.array(offsets(counts)), ids)
         if "content_id" in table.column_names:
             columns["content_id"] = _joined_texts(table["content_id"], order, counts)
@@ -59,6 +63,12 @@ class Pack:
         columns["tokens_dropped"] = pa.array(np.add.reduceat(dropped, np.cumsum(counts) - counts), pa.int32())
         packed = pa.table([columns[f.name] for f in table.schema], schema=table.schema)
         return Samples(packed, samples.ids[firsts], samples.pages), Findings()
+
+
+def is_packed(schema: pa.Schema) -> bool:
+    """Whether the samples of a shard are sequences of several conversations."""
+    field = schema.field("samples") if "samples" in schema.names else None
+    return field is not None and pa.types.is_list(field.type) and "position_ids" in schema.names
 
 
 def unpacked(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -71,7 +81,8 @@ def unpacked(batch: pa.RecordBatch) -> pa.RecordBatch:
         pl.Series(pl.from_arrow(batch.column("content_id")), dtype=pl.String).str.split(BETWEEN).explode()
     )
     columns = [part.to_arrow(compat_level=pl.CompatLevel.oldest()) for part in (rows, contents)]
-    return pa.RecordBatch.from_arrays(columns, names=["row", "content_id"])
+    # Polars gives texts 64-bit offsets; in every shard they are 32-bit.
+    return pa.RecordBatch.from_arrays([columns[0], columns[1].cast(pa.string())], names=["row", "content_id"])
 
 
 def best_fit(lengths: Int64s, capacity: int) -> list[Int64s]:
@@ -107,6 +118,22 @@ def _joined_texts(column: pa.ChunkedArray, order: Int64s, counts: Int64s) -> pa.
 
     texts = column.combine_chunks().take(pa.array(order))
     return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets(counts)), texts), BETWEEN)
+
+
+def _notes(column: pa.ChunkedArray, order: Int64s, counts: Int64s) -> pa.ListArray:
+    """The notes of all conversations of each sequence, each once, in the order of the reasons."""
+    held = column.combine_chunks()
+    if not len(held.flatten()):
+        return pa.ListArray.from_arrays(
+            pa.array(np.zeros(len(counts) + 1, np.int32)), pa.array([], pa.string())
+        )
+    notes, edges = held.take(pa.array(order)).to_pylist(), offsets(counts).tolist()
+    places = {reason.slug: place for place, reason in enumerate(Reason)}
+    whole = [
+        sorted({slug for own in notes[first:last] for slug in own}, key=places.__getitem__)
+        for first, last in pairwise(edges)
+    ]
+    return pa.array(whole, pa.list_(pa.string()))
 
 
 def _unlearned_heads(labels: pa.ListArray, sizes: Int64s, whole: Int64s) -> pa.ListArray:
