@@ -66,7 +66,8 @@ def program_fingerprint(options: Options) -> str:
 
 
 def files_of_schemas(schemas: Iterable[LoadedSchema]) -> list[Path] | None:
-    """Files and folders that schemas name, the schema files included; None where one names something of the network.
+    """Files and folders that schemas name, their own files and those of presets included; None where one names
+    something of the network.
 
     A model's configuration stands for its whole folder: the weights beside it are looked at, too.
     """
@@ -74,12 +75,14 @@ def files_of_schemas(schemas: Iterable[LoadedSchema]) -> list[Path] | None:
     for loaded in schemas:
         schema, folder = loaded.schema, loaded.folder
         paths.append(loaded.path)
+        if loaded.preset is not None:
+            paths.append(loaded.preset)
         if schema.tokenizer is not None:
             if schema.tokenizer.path is None:
                 return None
             paths.append(folder / schema.tokenizer.path)
-        if schema.chat is not None and schema.chat.template.file is not None:
-            paths.append(folder / schema.chat.template.file)
+        if schema.template_file is not None:
+            paths.append(folder / schema.template_file)
         if schema.model.config is not None:
             config = folder / schema.model.config
             paths += [config, config if config.is_dir() else config.parent]

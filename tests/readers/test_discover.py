@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from pipeline.readers.discover import Discovery, discover
 from pipeline.readers.patterns import closest, matches
-from pipeline.schema.model import Schema
+from pipeline.schema.model import Schema, schema_of
 
 
 def schema(*files: str, ignore: tuple[str, ...] = (), **read: Any) -> Schema:
-    return Schema.model_validate(
+    return schema_of(
         {
             "version": 1,
             "name": "x",

@@ -18,7 +18,7 @@ from pipeline.fields import Field, FieldType, Kind
 from pipeline.findings import FindingCollector
 from pipeline.reasons import Reason
 from pipeline.schema.fields import MESSAGE_KEYS
-from pipeline.schema.model import Schema
+from pipeline.schema.model import schema_of
 from pipeline.values.json_decode import Decoder
 from pipeline.values.paths import field_paths
 
@@ -45,7 +45,7 @@ FIELDS = (
 )
 
 
-SCHEMA = Schema.model_validate(
+SCHEMA = schema_of(
     {"version": 1, "name": "x", "kind": "table", "files": ("*",), "columns": {"id": {}}, "table": {}}
 )
 

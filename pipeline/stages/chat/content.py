@@ -14,7 +14,7 @@ from pipeline.arrow_lists import Int64s
 from pipeline.batch import Batch, Findings
 from pipeline.fields import Content
 from pipeline.reasons import Policy, Reason
-from pipeline.schema.model import Schema
+from pipeline.schema.model import ChatSchema
 from pipeline.stages.chat.turns import ASSISTANT, ROLES, Mask, Turns, clip, turn_findings
 from pipeline.values.text_checks import CANDIDATE, mojibake
 
@@ -145,7 +145,7 @@ class ContentJudge:
         skip: columns whose turns another call judges (the shared prompt of preference pairs).
     """
 
-    schema: Schema
+    schema: ChatSchema
     control: tuple[str, ...]
     rendered: RenderedText
     _control: re.Pattern[str] | None = field(init=False)
@@ -271,12 +271,11 @@ class ContentJudge:
 
     # ── lengths ──────────────────────────────────────────────────────────────────────────────────────────
     def _lengths(self, look: _Look) -> None:
-        chat = self.schema.chat
-        if chat is None or not chat.role_limits:
+        if not (limits := self.schema.chat.role_limits):
             return
         lengths = look.turns.content.str.len_chars().fill_null(0).to_numpy().astype(np.int64)
         there = look.turns.content.is_not_null().to_numpy()
-        for role, limit in chat.role_limits.items():
+        for role, limit in limits.items():
             mine = there & (look.turns.roles == ROLES.index(role))
             for reason, bound, bad in (
                 (Reason.TEXT_TOO_SHORT, limit.min_characters, lengths < (limit.min_characters or 0)),
@@ -295,7 +294,7 @@ class _Look:
     turns: Turns
     findings: Findings
     mute: Mask
-    schema: Schema
+    schema: ChatSchema
 
     def at(self, turns: Turns) -> _Look:
         return _Look(self.batch, turns, self.findings, self.mute, self.schema)

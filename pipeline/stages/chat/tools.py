@@ -158,7 +158,7 @@ def _unanswered(
     return problems
 
 
-def tool_definitions(batch: Batch, schema: Schema, findings: Findings) -> pl.Series:
+def tool_definitions(batch: Batch, column: str, schema: Schema, findings: Findings) -> pl.Series:
     """The tool definitions of each record as a JSON list, null where it has none; what is no list is a finding."""
     written = batch.frame["@tools"].str.strip_chars()
     written = written.set(written.is_in(_NO_CALLS).fill_null(False), None)
@@ -173,9 +173,8 @@ def tool_definitions(batch: Batch, schema: Schema, findings: Findings) -> pl.Ser
             lists.append(None)
             continue
         lists.append(msgspec.json.encode(tools).decode() if tools else None)
-    source = schema.chat.source if schema.chat is not None else None
     findings.add(
-        Reason.TOOL_CALL_INVALID, schema.policy(Reason.TOOL_CALL_INVALID), str(getattr(source, "tools", "tools")),
+        Reason.TOOL_CALL_INVALID, schema.policy(Reason.TOOL_CALL_INVALID), column,
         batch.ids[np.array(bad, np.int64)], found="tool definitions that are no list of objects",
     )  # fmt: skip
     return written.scatter(pl.Series(given), pl.Series(lists, dtype=pl.String)) if len(given) else written
