@@ -28,7 +28,7 @@ from pipeline.readers.formats import BATCH_BYTES, RANGE_BYTES, Inspection, Parti
 from pipeline.readers.header import expected_names
 from pipeline.reasons import Reason
 from pipeline.values import parse_text
-from pipeline.values.grouped import ROWS
+from pipeline.values.grouped import ROWS_COLUMN
 from pipeline.values.json_decode import Decoder
 from pipeline.values.paths import field_paths
 
@@ -95,15 +95,15 @@ def _of_json(batch: Batch, schema: Schema, fields: Sequence[Field]) -> tuple[Bat
         [*expected_names(fields), *(n for n in (group and group.key, group and group.order) if n)]
     )
     values = [Field(name, name, FieldType(Kind.JSON), required=False) for name in names]
-    hits = FindingCollector(schema.policy)
+    collector = FindingCollector(schema.policy)
     lost = np.zeros(len(batch), bool) if batch.unread is None else batch.unread
     decoder = Decoder(field_paths(values), schema.policy, schema.read.limits.depth)
-    decoded = decoder(batch.raw.filter(pa.array(~lost)), batch.ids[~lost], hits)
+    decoded = decoder(batch.raw.filter(pa.array(~lost)), batch.ids[~lost], collector)
     columns = [
         scatter(pl.Series(name, [_cell(v) for v in column.to_list()], pl.String), ~lost).alias(name)
         for name, column in zip(names, decoded, strict=True)
     ]
-    findings = hits.findings()
+    findings = collector.findings()
     unread = lost | np.isin(batch.ids, findings.rejected())
     raw = pa.array(
         [value if bad else None for value, bad in zip(batch.raw.to_pylist(), unread, strict=True)],
@@ -181,8 +181,8 @@ class DocumentBuilder:
         offsets = np.concatenate([[0], np.cumsum(np.bincount(owner[~lost], minlength=count))])
         borders = pa.array(offsets.astype(np.int64))
         columns = []
-        for name in [ROWS, *(n for n in table.columns if n not in HELPERS)]:
-            values = read[ROW if name == ROWS else name].to_arrow(compat_level=pl.CompatLevel.oldest())
+        for name in [ROWS_COLUMN, *(n for n in table.columns if n not in HELPERS)]:
+            values = read[ROW if name == ROWS_COLUMN else name].to_arrow(compat_level=pl.CompatLevel.oldest())
             columns.append(pl.Series(name, pl.from_arrow(pa.LargeListArray.from_arrays(borders, values))))
         raw = unread = None
         if lost.any():
@@ -199,22 +199,22 @@ class DocumentBuilder:
         return batch, self._findings(table, owner, ids)
 
     def _findings(self, table: pl.DataFrame, owner: Int64s, ids: Int64s) -> Findings:
-        hits = FindingCollector(self._schema.policy)
+        collector = FindingCollector(self._schema.policy)
         places = ids[owner].tolist()
         for record, row, number in zip(places, table[ID].to_list(), table[ROW].to_list(), strict=True):
             for reason, column, path, found, expected in self._found.get(row, ()) if self._found else ():
-                hits.add(reason, column, record, f"row {number} {path}".rstrip(), found, expected)
+                collector.add(reason, column, record, f"row {number} {path}".rstrip(), found, expected)
         key = self._schema.read.group_by.key if self._schema.read.group_by else None
         nameless = (table[KEY].is_null() & ~table[LOST]).to_numpy()
         for i in np.flatnonzero(nameless).tolist():
-            hits.add(
+            collector.add(
                 Reason.GROUP_KEY_MISSING, key or "", places[i], f"row {table[ROW][i]}", "blank", repr(key)
             )
         if self._order is not None:
-            self._unordered(table, places, hits)
-        return hits.findings()
+            self._unordered(table, places, collector)
+        return collector.findings()
 
-    def _unordered(self, table: pl.DataFrame, places: list[int], hits: FindingCollector) -> None:
+    def _unordered(self, table: pl.DataFrame, places: list[int], collector: FindingCollector) -> None:
         """Rows without a place in their group, and places that two rows claim."""
         numbers = table["@order"].to_list()
         last: tuple[int, int | None] | None = None
@@ -223,9 +223,11 @@ class DocumentBuilder:
             if lost:
                 continue
             if number is None:
-                hits.add(Reason.VALUE_TYPE, self._order or "", record, path, "no whole number", "an integer")
+                collector.add(
+                    Reason.VALUE_TYPE, self._order or "", record, path, "no whole number", "an integer"
+                )
             elif last == (record, number):
-                hits.add(Reason.GROUP_INCONSISTENT, self._order or "", record, path, f"{number} twice")
+                collector.add(Reason.GROUP_INCONSISTENT, self._order or "", record, path, f"{number} twice")
             last = (record, number)
 
 

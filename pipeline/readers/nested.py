@@ -12,7 +12,7 @@ from typing import Any
 
 from pipeline.schema import reshape as declared
 from pipeline.values.paths import Step as Key
-from pipeline.values.paths import steps
+from pipeline.values.paths import parse_path
 
 Value = Any
 """A JSON value."""
@@ -62,7 +62,7 @@ def _apply(record: Value, step: declared.Step) -> list[Value]:
 
 def value_at(value: Value, path: str) -> Value:
     """What stands at a path, None where nothing does; a list where the path goes through lists."""
-    return _follow(value, steps(path))
+    return _follow(value, parse_path(path))
 
 
 def strict_json(text: str) -> Value:
@@ -108,7 +108,7 @@ def _listed(value: Value) -> list[Value]:
 
 def _holders(record: Value, path: str) -> Iterator[tuple[dict[str, Value], str]]:
     """The objects that hold the list at a path, and its key; several where the path goes through lists."""
-    *way, last = steps(path)
+    *way, last = parse_path(path)
     found = _follow(record, way) if way else [record]
     for holder in found if isinstance(found, list) else [found]:
         if isinstance(holder, dict):
@@ -132,7 +132,7 @@ def _group(record: dict[str, Value], step: declared.Group) -> list[Value]:
     groups: dict[str, list[Value]] = {}
     for item in _items(record, step.list):
         groups.setdefault(repr(value_at(item, step.key)), []).append(item)
-    name = steps(step.key)[-1].key
+    name = parse_path(step.key)[-1].key
     return [{name: value_at(items[0], step.key), step.into: items} for items in groups.values()]
 
 

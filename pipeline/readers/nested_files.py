@@ -26,7 +26,7 @@ from pipeline.readers.encoding import prove, text
 from pipeline.readers.formats import Inspection, Partition, Reading
 from pipeline.readers.nested import reshape, strict_json
 from pipeline.reasons import Reason
-from pipeline.values.paths import steps
+from pipeline.values.paths import parse_path
 
 if TYPE_CHECKING:
     from pipeline.fields import Field
@@ -135,7 +135,7 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
 def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Field]) -> Reading:
     """Batches of raw JSON values, one a record."""
     keep = frozenset(
-        steps(one)[0].key
+        parse_path(one)[0].key
         for field in fields
         for one in ((field.path,) if isinstance(field.path, str) else field.path)
         if one != "$"

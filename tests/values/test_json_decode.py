@@ -80,7 +80,7 @@ def exactly(lines: list[bytes], fields: tuple[Field, ...] = FIELDS) -> tuple[lis
         return [], every, every
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Decoder, "_typed", nothing)
+        patch.setattr(Decoder, "_decode_typed", nothing)
         return decode(lines, fields)
 
 
