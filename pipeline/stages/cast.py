@@ -184,7 +184,7 @@ class Cast:
         else:
             columns = self._json(batch, unread, collector)
         frame = pl.DataFrame([self._field(i, columns, report) for i in range(len(self.fields))])
-        if not batch.sound:
+        if not batch.clean:
             frame = check_texts(frame, self.fields, self.schema, report)
         findings = collector.findings()
         findings.extend(report.findings)
