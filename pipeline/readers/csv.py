@@ -73,16 +73,8 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
         return Inspection((), (FileNote(Reason.FILE_EMPTY, claim.source, "no text", "a header and records"),))
     delimiter, skip = _prove_delimiter(head, claim, schema.read, fields)
     row = _find_header(head, skip, delimiter, schema.read, fields)
-    if row is None or (
-        schema.read.header != "none" and not header.holds_columns(header.clean_names(row.cells), fields)
-    ):
-        row = row or next(_head_rows(head, skip, delimiter))
-    names = (
-        [str(i + 1) for i in range(len(row.cells))]
-        if schema.read.header == "none"
-        else header.clean_names(row.cells)
-    )
-    columns = header.prove_header(names, fields, claim.source)
+    row = row or next(_head_rows(head, skip, delimiter))
+    columns = header.prove_header(_column_names(row, schema.read), fields, claim.source)
     at, line = (skip, row.line) if schema.read.header == "none" else (row.end, row.next_line)
     partition = Partition(
         claim.source, claim.schema_index, "csv", start=start + at, first_row=line, header=columns,
@@ -122,9 +114,7 @@ def _prove_delimiter(head: bytes, claim: Claim, read: Read, fields: Sequence[Fie
     proven: list[tuple[int, str]] = []
     for delimiter in DELIMITERS:
         row = _find_header(head, skip, delimiter, read, fields)
-        names = [] if row is None else header.clean_names(row.cells)
-        if read.header == "none" and row is not None:
-            names = [str(i + 1) for i in range(len(row.cells))]
+        names = [] if row is None else _column_names(row, read)
         if row is not None and header.holds_columns(names, fields):
             proven.append((len(names), delimiter))
     if not proven:
@@ -133,11 +123,18 @@ def _prove_delimiter(head: bytes, claim: Claim, read: Read, fields: Sequence[Fie
     return next(delimiter for count, delimiter in proven if count == most), skip
 
 
+def _column_names(row: HeadRow, read: Read) -> list[str]:
+    """The names in a header row; the numbers of the columns from 1 for a file without a header."""
+    if read.header == "none":
+        return [str(i + 1) for i in range(len(row.cells))]
+    return header.clean_names(row.cells)
+
+
 def _find_header(
     head: bytes, skip: int, delimiter: str, read: Read, fields: Sequence[Field]
 ) -> HeadRow | None:
     """The header row, where the schema expects it; None if there is none."""
-    rows = (row for row in _head_rows(head, skip, delimiter))
+    rows = _head_rows(head, skip, delimiter)
     if isinstance(read.header, int):
         return next((row for row in rows if row.line >= read.header), None)
     filled = (row for row in rows if any(cell.strip() for cell in row.cells))

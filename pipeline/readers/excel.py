@@ -43,15 +43,15 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
     that sheet and is noted. Raises ``FileFault`` for a workbook that cannot be opened, for a declared sheet that is
     missing, and if no chosen sheet has the expected columns.
     """
-    read_ = schema.read
-    header, wanted = read_.header, read_.sheets
+    options = schema.read
+    header, wanted = options.header, options.sheets
     request = {
         "path": str(claim.path),
         "sheets": {"pattern": wanted.pattern} if isinstance(wanted, SheetPattern) else wanted,
-        "cells": read_.limits.workbook_cells,
+        "cells": options.limits.workbook_cells,
         "head": header if isinstance(header, int) else 0,
     }
-    frames = run_task(f"{_TASKS}:inspect", request, _task_limits(read_), claim.source)
+    frames = run_task(f"{_TASKS}:inspect", request, _task_limits(options), claim.source)
     listing: Any = next(frames)
     sheets: list[tuple[str, str, str]] = [(n, s, k) for n, s, k in listing["sheets"]]
     partitions: list[Partition] = []
@@ -67,7 +67,7 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
             notes.append(FileNote(Reason.FILE_EMPTY, claim.source, f"nothing in the sheet {name!r}", "rows"))
             continue
         try:
-            names, row = _find_header(rows, read_, fields, claim.source)
+            names, row = _find_header(rows, options, fields, claim.source)
         except FileFault as fault:
             where = f" in the sheet {name!r}" if len(sheets) > 1 else ""
             unproven.append(replace(fault.note, found=fault.note.found + where))
@@ -93,19 +93,19 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
     """Batches of the cells of one sheet; blank rows are dropped and counted."""
 
     def batches(dropped: Counter[str]) -> Iterator[tuple[Batch, Findings]]:
-        read_ = schema.read
+        options = schema.read
         request = {
             "path": str(path),
             "sheet": partition.sheet,
             "width": len(partition.header),
             "below": partition.first_row - 1,
-            "fill": read_.merged == "fill",
-            "cells": read_.limits.workbook_cells,
+            "fill": options.merged == "fill",
+            "cells": options.limits.workbook_cells,
             "rows": BATCH_ROWS,
             "bytes": BATCH_BYTES,
         }
         count = 0
-        for frame in run_task(f"{_TASKS}:read", request, _task_limits(read_), partition.source):
+        for frame in run_task(f"{_TASKS}:read", request, _task_limits(options), partition.source):
             if isinstance(frame, dict):
                 if blank := frame["last"] - partition.first_row + 1 - count:
                     dropped["blank"] = blank
@@ -117,15 +117,15 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
     return Reading(batches)
 
 
-def _task_limits(read_: Read) -> Limits:
-    return Limits(read_.limits.workbook_seconds, read_.limits.workbook_memory_mb)
+def _task_limits(options: Read) -> Limits:
+    return Limits(options.limits.workbook_seconds, options.limits.workbook_memory_mb)
 
 
 def _find_header(
-    rows: Rows, read_: Read, fields: Sequence[Field], source: str
+    rows: Rows, options: Read, fields: Sequence[Field], source: str
 ) -> tuple[tuple[str, ...], int]:
     """Column names from column A on, and the row of the header; no names and row 0 without a header."""
-    match read_.header:
+    match options.header:
         case "none":
             return (), 0
         case "first":

@@ -377,21 +377,21 @@ class _GroupCollector:
             return
         neighbours = table.with_columns(
             before=pl.col(KEY).forward_fill().fill_null(pl.lit(self._last_key, pl.String)),
-            behind=pl.col(KEY).backward_fill(),
+            after=pl.col(KEY).backward_fill(),
         )
         self._last_key = neighbours["before"][-1]
         unread = pl.col(UNREAD)
         first = neighbours.with_columns(
-            pl.when(unread).then(pl.coalesce("before", "behind")).otherwise(KEY).alias(KEY)
+            pl.when(unread).then(pl.coalesce("before", "after")).otherwise(KEY).alias(KEY)
         )
         repeated = neighbours.filter(
-            unread & pl.col("before").is_not_null() & (pl.col("before") != pl.col("behind"))
+            unread & pl.col("before").is_not_null() & (pl.col("before") != pl.col("after"))
         )
-        repeated = repeated.with_columns(pl.col("behind").alias(KEY))
+        repeated = repeated.with_columns(pl.col("after").alias(KEY))
         rows = (
-            pl.concat([first, repeated]).drop("before", "behind")
+            pl.concat([first, repeated]).drop("before", "after")
             if repeated.height
-            else first.drop("before", "behind")
+            else first.drop("before", "after")
         )
         if self._partition.shares > 1:
             keys = rows[KEY].unique(maintain_order=True)

@@ -96,7 +96,7 @@ def is_invalid(texts: pl.Series) -> pl.Series:
 
 def describe_invalid(text: str) -> str:
     """What makes a text invalid, as findings show it."""
-    found = [name for sign, name in (("\0", "NUL"), (REPLACEMENT, "U+FFFD")) if sign in text]
+    found = [name for character, name in (("\0", "NUL"), (REPLACEMENT, "U+FFFD")) if character in text]
     if match := _SURROGATE.search(text):
         found.insert(0, f"the lone surrogate \\u{ord(match[0]):04x}")
     return " and ".join(found)

@@ -27,7 +27,7 @@ def verdict(parsed: Parsed, at: int) -> str:
         return "wrong"
     if parsed.not_finite is not None and parsed.not_finite[at]:
         return "not finite"
-    return "whole" if parsed.whole is not None and parsed.whole[at] else ""
+    return "whole" if parsed.with_point is not None and parsed.with_point[at] else ""
 
 
 NUMBERISH = st.text(st.sampled_from("0123456789+-.,eE naif_x٣\t"), max_size=7) | st.sampled_from(

@@ -27,10 +27,10 @@ Cells = dict[tuple[int, int], str]
 def ours(book: Any, sheet: Any) -> Cells:
     """Texts by (row, column), both from 1, without blank ones."""
     found: Cells = {}
-    for placed in book.placed(sheet, 10**8):
-        texts = placed.take(np.arange(len(placed.row_of))).to_pylist()
-        rows = placed.rows[placed.row_of].tolist()
-        for row, column, text in zip(rows, placed.columns.tolist(), texts, strict=True):
+    for cells in book.read_cells(sheet, 10**8):
+        texts = cells.take(np.arange(len(cells.row_of))).to_pylist()
+        rows = cells.rows[cells.row_of].tolist()
+        for row, column, text in zip(rows, cells.columns.tolist(), texts, strict=True):
             if text:
                 found[row, column + 1] = text
     return found
