@@ -16,7 +16,7 @@ from tests.readers.tables import Result, read_bytes, schema, text_fields
 
 
 def taken(text: TextPieces, keeps: list[int]) -> tuple[bytes, list[bool]]:
-    """The text behind what came again, and what was said of each piece."""
+    """The text of the pieces without the bytes that come again, and the flag of each piece."""
     whole, finals = b"", []
     for (data, final), wish in zip(text, chain(keeps, repeat(0)), strict=False):
         finals.append(final)

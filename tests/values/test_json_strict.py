@@ -1,4 +1,4 @@
-"""The exact JSON parser."""
+"""The strict JSON parser."""
 
 from __future__ import annotations
 

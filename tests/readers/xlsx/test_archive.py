@@ -53,11 +53,11 @@ def test_a_part_that_is_not_what_the_archive_says_is_a_fault(tmp_path: Path, fie
     path = archive(tmp_path / "a.zip", b"<worksheet/>" * 100)
     with zipfile.ZipFile(path) as made:
         info = made.getinfo(PART)
-    said = struct.pack("<I", info.CRC if field == "checksum" else info.file_size)
+    stored = struct.pack("<I", info.CRC if field == "checksum" else info.file_size)
     other = struct.pack("<I", info.CRC ^ 1 if field == "checksum" else info.file_size - 1)
     data = path.read_bytes()
     directory = data.rindex(b"PK\x01\x02")
-    path.write_bytes(data[:directory] + data[directory:].replace(said, other, 1))
+    path.write_bytes(data[:directory] + data[directory:].replace(stored, other, 1))
     with pytest.raises(TaskFault) as caught:
         whole(path)
     assert caught.value.found == f"{PART} does not inflate (BadZipFile)"

@@ -77,8 +77,8 @@ def _moment(text: str, value: Any) -> bool:
         )
     if isinstance(value, datetime.time):
         day = datetime.date(2000, 1, 1)
-        said = datetime.datetime.combine(day, datetime.time.fromisoformat(text))
-        return abs(said - datetime.datetime.combine(day, value)) <= second
+        shown = datetime.datetime.combine(day, datetime.time.fromisoformat(text))
+        return abs(shown - datetime.datetime.combine(day, value)) <= second
     if text.startswith("1900-02-29"):  # openpyxl has no such day, either
         return True
     if not isinstance(value, datetime.datetime):

@@ -1,4 +1,4 @@
-"""The fast reader against the exact one: the same cells, or a refusal, whatever the XML."""
+"""The fast reader against the XML parser: the same cells, or a refusal, for any XML."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_what_it_cannot_judge_the_fast_reader_refuses(chunk: str) -> None:
 
 
 def test_cells_of_very_many_kinds_are_read_too(tmp_path: Path) -> None:
-    """By the exact parser: the fast one knows each kind by its bytes."""
+    """By the XML parser: the fast reader knows each kind by its bytes."""
     cells = [f'<c r="{letters(i)}1" s="{i}" t="str"><v>x</v></c>' for i in range(1200)]
     rows_ = f'<row r="1">{"".join(cells)}</row>'
     fast, slow = both(rows_.encode())

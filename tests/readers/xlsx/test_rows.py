@@ -20,7 +20,7 @@ from pipeline.readers.xlsx.strings import string_table
 Grid = dict[tuple[int, int], str]
 
 
-def placed(cells: Grid, first: int, last: int) -> CellTexts:
+def cells_of(cells: Grid, first: int, last: int) -> CellTexts:
     """The cells of rows ``first`` to ``last`` as a reader delivers them."""
     here = sorted((at, text) for at, text in cells.items() if first <= at[0] <= last)
     rows = sorted({row for (row, _), _ in here})
@@ -55,10 +55,10 @@ def test_blocks_are_what_a_loop_over_cells_gives(
             or not (area.top <= r <= area.bottom and area.left <= c <= area.right)
         }
     blocks = RowBlockBuilder(width, below, [area] if area else [])
-    builder = [blocks(placed(cells, 1, cut)), blocks(placed(cells, cut + 1, 99))]
+    row_blocks = [blocks(cells_of(cells, 1, cut)), blocks(cells_of(cells, cut + 1, 99))]
     got = {
         (row, column): text
-        for block in builder
+        for block in row_blocks
         for column, texts in enumerate(block.columns)
         for row, text in zip(block.rows.tolist(), texts.to_pylist(), strict=True)
     }
