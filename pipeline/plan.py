@@ -18,7 +18,7 @@ from pipeline.certificate.statement import Contract, Inputs
 from pipeline.errors import InputError
 from pipeline.findings import FileFault, FileNote, file_fault
 from pipeline.readers.discover import Claim, discover
-from pipeline.readers.formats import Inspection, Partition, reader
+from pipeline.readers.formats import Inspection, Partition, load_reader
 from pipeline.reasons import Policy, Reason, Scope
 from pipeline.schema.load import LoadedSchema
 from pipeline.schema.model import Schema
@@ -141,7 +141,7 @@ def inspect_file(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspe
     name = "lines" if delimited and schema.read.line_format is not None else claim.format
     name = "reshaped" if schema.read.reshape else name
     try:
-        found = reader(name, claim.source).inspect(claim, schema, fields)
+        found = load_reader(name, claim.source).inspect(claim, schema, fields)
         if schema.read.group_by is None:
             return found
         from pipeline.readers.grouped_rows import plan_groups

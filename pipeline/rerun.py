@@ -30,7 +30,7 @@ from pipeline.certificate.digest import digest_of, sha256
 from pipeline.certificate.statement import CERTIFICATE, Statement
 from pipeline.findings import FileNote
 from pipeline.publish import CleanFolder, PublishOutcome
-from pipeline.readers.discover import listing
+from pipeline.readers.discover import listing_digest
 from pipeline.reasons import Reason
 from pipeline.report.events import Options, Summary, Watch
 
@@ -175,7 +175,7 @@ class RunRecord:
 
     circumstances: str
     looked: Mapping[str, FileState]
-    listing: str
+    listing_digest: str
     certificate: str
     claimed: Mapping[str, str]
     schemas: tuple[str, ...]
@@ -235,7 +235,11 @@ def unchanged(options: Options, watch: Watch) -> Summary | None:
     if file_states([Path(name) for name in record.looked]) != record.looked:
         return None
     cache = HashCache(options.raw)
-    if not options.raw.is_dir() or record.listing != listing(options.raw) or not cache.have(record.claimed):
+    if (
+        not options.raw.is_dir()
+        or record.listing != listing_digest(options.raw)
+        or not cache.have(record.claimed)
+    ):
         return None
     with CleanFolder(options.clean, fsync=options.fsync) as folder:
         planned = time.monotonic()

@@ -20,7 +20,7 @@ from pipeline.batch import Batch, Findings, Samples, pieces, split
 from pipeline.certificate.receipt import Receipt, Repeat, histogram, total_histogram
 from pipeline.findings import FileFault, FileNote
 from pipeline.plan import dataset_names, pages_name, stamp
-from pipeline.readers.formats import Partition, Reading, reader
+from pipeline.readers.formats import Partition, Reading, load_reader
 from pipeline.reasons import Policy, Reason
 from pipeline.schema.load import LoadedSchema
 from pipeline.schema.model import Split, schema_from_json
@@ -45,7 +45,7 @@ def read_partition(partition: Partition, path: Path, schema: Schema, fields: Seq
     Yields ``(Batch, Findings)``; the ids of a batch count from 0 over the partition. A bad record is in its
     batch, with a finding. Raises ``FileFault``, at once or while iterating, when the file itself fails.
     """
-    rows = reader(partition.format, partition.source).read(partition, path, schema, fields)
+    rows = load_reader(partition.format, partition.source).read(partition, path, schema, fields)
     if schema.read.group_by is None:
         return rows
     from pipeline.readers.grouped_rows import group_rows
@@ -199,7 +199,7 @@ class _Accounts:
         """Write one batch and count it."""
         self._read += len(whole)
         self._bad += len(bad)
-        self._quarantine.write(bad, findings.named(self._names))
+        self._quarantine.write(bad, findings.rename_columns(self._names))
         for (reason, policy), count in findings.counts().items():
             self._counts[policy][reason.slug] += count
         for name, part, lengths in self._by_split(whole, samples):

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.arrow_lists import Int64s, flat, owners
+from pipeline.arrow_lists import Int64s, flatten, owners
 from pipeline.batch import Findings, Mask, Samples
 from pipeline.reasons import Policy, Reason
 from pipeline.schema.model import Schema
@@ -56,7 +56,7 @@ class Certify:
     def _tokens(self, samples: Samples, findings: Findings) -> None:
         limits = self.context.limits
         judge = _Judgement(samples, findings, "input_ids")
-        ids, lengths = flat(samples.table["input_ids"])
+        ids, lengths = flatten(samples.table["input_ids"])
         rows = limits.embedding_rows or MOST
         judge.values(Reason.TOKEN_OUT_OF_VOCAB, (ids < 0) | (ids >= rows), lengths, ids, f"0 to {rows - 1}")
         least = self.rules.least_tokens
@@ -64,7 +64,7 @@ class Certify:
         if (longest := limits.max_tokens) is not None:
             judge.samples(Reason.TOO_LONG_FOR_TARGET, lengths > longest, lengths, str(longest))
         judge = _Judgement(samples, findings, "attention_mask")
-        mask, mask_lengths = flat(samples.table["attention_mask"])
+        mask, mask_lengths = flatten(samples.table["attention_mask"])
         judge.samples(Reason.LENGTHS_MISMATCH, mask_lengths != lengths, mask_lengths, "one a token")
         judge.values(Reason.VALUE_OUT_OF_RANGE, (mask != 0) & (mask != 1), mask_lengths, mask, "0 or 1")
         attended = np.bincount(owners(mask_lengths)[mask != 0], minlength=len(lengths))
@@ -77,8 +77,8 @@ class Certify:
         if not pa.types.is_list(column.type) or not pa.types.is_integer(column.type.value_type):
             return
         judge = _Judgement(samples, findings, "token_type_ids")
-        types, lengths = flat(column)
-        _, id_lengths = flat(samples.table["input_ids"])
+        types, lengths = flatten(column)
+        _, id_lengths = flatten(samples.table["input_ids"])
         given = column.is_valid().to_numpy()
         judge.samples(Reason.LENGTHS_MISMATCH, given & (lengths != id_lengths), lengths, "one a token")
         known = model.family is not None or model.config is not None
@@ -89,8 +89,8 @@ class Certify:
     def _labels(self, samples: Samples, column: str, findings: Findings) -> None:
         limits, classes = self.context.limits, not self.rules.labels_are_tokens
         judge = _Judgement(samples, findings, column)
-        labels, lengths = flat(samples.table[column])
-        ids, id_lengths = flat(samples.table[column.replace("labels", "input_ids")])
+        labels, lengths = flatten(samples.table[column])
+        ids, id_lengths = flatten(samples.table[column.replace("labels", "input_ids")])
         judge.samples(Reason.LENGTHS_MISMATCH, id_lengths != lengths, lengths, "one a token")
         learned = labels != IGNORE
         top = (limits.num_labels if classes else limits.embedding_rows) or MOST
@@ -107,8 +107,8 @@ class Certify:
 
     def _boxes(self, samples: Samples, findings: Findings) -> None:
         judge = _Judgement(samples, findings, "bbox")
-        boxes, lengths = flat(samples.table["bbox"])
-        words, id_lengths = flat(samples.table["word_ids"])
+        boxes, lengths = flatten(samples.table["bbox"])
+        words, id_lengths = flatten(samples.table["word_ids"])
         judge.samples(Reason.LENGTHS_MISMATCH, id_lengths != lengths, lengths, "one a token")
         top = self.context.limits.box_max
         with np.errstate(invalid="ignore"):
@@ -122,7 +122,7 @@ class Certify:
 
     def _answers(self, samples: Samples, findings: Findings) -> None:
         start, end = (samples.table[f"{name}_positions"].to_numpy() for name in ("start", "end"))
-        words, lengths = flat(samples.table["word_ids"])
+        words, lengths = flatten(samples.table["word_ids"])
         first = np.cumsum(lengths) - lengths
         outside = (start < 0) | (end < start) | (end >= lengths)
         for places in (start, end):

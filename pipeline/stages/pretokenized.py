@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrow_lists import flat, lists, owners
+from pipeline.arrow_lists import flatten, lists, owners
 from pipeline.batch import Batch, Findings, Int64s, Samples
 from pipeline.reasons import Reason
 from pipeline.schema.model import Tokens, TokensSchema
@@ -33,7 +33,7 @@ class Frame:
     def __call__(self, batch: Batch) -> tuple[Batch, Findings]:
         findings = Findings()
         tokens = self.context.schema.tokens
-        ids, lengths = flat(batch.frame["@input_ids"].to_arrow())
+        ids, lengths = flatten(batch.frame["@input_ids"].to_arrow())
         if tokens.bos is not None:
             self._judge_start(batch, ids, lengths, tokens.bos, findings)
         if tokens.end_of_turn is not None and "@labels" in batch.frame.columns:
@@ -55,7 +55,7 @@ class Frame:
     def _judge_ends(
         self, batch: Batch, ids: Int64s, lengths: Int64s, tokens: Tokens, findings: Findings
     ) -> None:
-        labels, label_lengths = flat(batch.frame["@labels"].to_arrow())
+        labels, label_lengths = flatten(batch.frame["@labels"].to_arrow())
         if not np.array_equal(label_lengths, lengths):
             # Rows of uneven lengths are set aside already: judge the others.
             even = label_lengths == lengths
@@ -127,7 +127,7 @@ class Range:
         return batch, findings
 
     def _judge(self, batch: Batch, name: str, top: int, ignored: int | None, findings: Findings) -> None:
-        values, lengths = flat(batch.frame[name].to_arrow())
+        values, lengths = flatten(batch.frame[name].to_arrow())
         bad = (values < 0) | (values >= top)
         if ignored is not None:
             bad &= values != ignored
@@ -157,13 +157,13 @@ class Encode:
     def __call__(self, batch: Batch) -> tuple[Samples, Findings]:
         findings = Findings()
         every = np.arange(len(batch), dtype=np.int64)
-        ids, lengths = flat(batch.frame["@input_ids"].to_arrow())
+        ids, lengths = flatten(batch.frame["@input_ids"].to_arrow())
         self._judge_length(batch, lengths, findings)
         columns = {**provenance(batch, every, findings), **carried(batch, every, self.context.columns)}
         columns["input_ids"] = lists(ids.astype(np.int32), lengths, schemas.IDS)
         columns["attention_mask"] = self._mask(batch, lengths)
         if "@labels" in batch.frame.columns:
-            labels, _ = flat(batch.frame["@labels"].to_arrow())
+            labels, _ = flatten(batch.frame["@labels"].to_arrow())
             ignored = labels == self.context.schema.tokens.ignore_index
             labels = np.where(ignored, schemas.IGNORE, labels)
             columns["labels"] = lists(labels.astype(np.int32), lengths, schemas.IDS)
@@ -186,7 +186,7 @@ class Encode:
     def _mask(self, batch: Batch, lengths: Int64s) -> pa.Array:
         if "@attention_mask" not in batch.frame.columns:
             return lists(np.ones(int(lengths.sum()), np.int8), lengths, schemas.MASK)
-        values, own = flat(batch.frame["@attention_mask"].to_arrow())
+        values, own = flatten(batch.frame["@attention_mask"].to_arrow())
         given = batch.frame["@attention_mask"].is_not_null().to_numpy()
         mask = np.ones(int(lengths.sum()), np.int64)
         mask[np.repeat(given, lengths)] = values[np.repeat(given, own)]

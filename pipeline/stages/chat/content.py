@@ -16,7 +16,7 @@ from pipeline.fields import Content
 from pipeline.reasons import Policy, Reason
 from pipeline.schema.model import ChatSchema
 from pipeline.stages.chat.turns import ASSISTANT, ROLES, Mask, Turns, clip, turn_findings
-from pipeline.values.text_checks import CANDIDATE, mojibake
+from pipeline.values.text_checks import DOUBLE_ENCODED, repair_mojibake
 
 # What counts as blank: a text of which nothing can be seen.
 
@@ -230,9 +230,9 @@ class ContentJudge:
 
     def _mojibake(self, look: _Look) -> Turns:
         turns = look.turns
-        hits = np.flatnonzero(turns.content.str.contains(CANDIDATE).fill_null(False).to_numpy())
+        hits = np.flatnonzero(turns.content.str.contains(DOUBLE_ENCODED).fill_null(False).to_numpy())
         found = {
-            i: mojibake(text)
+            i: repair_mojibake(text)
             for i, text in zip(hits.tolist(), turns.content[pl.Series(hits)].to_list(), strict=True)
         }
         proven = {i: pair for i, pair in found.items() if pair is not None}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrow_lists import Int64s, flat, lists, offsets, within
+from pipeline.arrow_lists import Int64s, flatten, lists, offsets, within
 from pipeline.batch import Samples
 from pipeline.shards.schemas import IDS, IGNORE
 
@@ -39,7 +39,7 @@ class Pack:
         table = samples.table
         if not table.num_rows:
             return samples
-        _, lengths = flat(table["input_ids"])
+        _, lengths = flatten(table["input_ids"])
         bins = best_fit(lengths, self.capacity)
         order = np.concatenate(bins)
         counts = np.fromiter(map(len, bins), np.int64, len(bins))
@@ -112,7 +112,7 @@ def _joined_texts(column: pa.ChunkedArray, order: Int64s, counts: Int64s) -> pa.
 
 def _unlearned_heads(labels: pa.ListArray, sizes: Int64s, whole: Int64s) -> pa.ListArray:
     """Labels without that of each conversation's first token: nothing before it is its own context."""
-    values, _ = flat(labels)
+    values, _ = flatten(labels)
     values = values.copy()
     values[(np.cumsum(sizes) - sizes)[sizes > 0]] = IGNORE
     return lists(values, whole, IDS)
