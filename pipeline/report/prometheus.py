@@ -36,8 +36,8 @@ HELP = {
 
 
 class Prometheus(SilentWatch):
-    """Writes the file when a run ends; raises ``StorageError``. For a run that published nothing, it holds only the exit
-    code and the time."""
+    """Writes the file when a run ends; raises ``StorageError``. For a run that published nothing, it holds only the
+    exit code and the time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

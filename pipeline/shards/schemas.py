@@ -84,7 +84,8 @@ def chat(
 
     ``turns`` holds the role and the token span [start, end) of each turn; ``tokens_dropped`` is the number of tokens
     cut to fit the limit. A packed sample has ``position_ids`` that restart at each conversation, and ``samples`` with
-    the sample ids inside. A preference sample holds the rejected answer in ``rejected_input_ids`` and ``rejected_labels``.
+    the sample ids inside. A preference sample holds the rejected answer in ``rejected_input_ids`` and
+    ``rejected_labels``.
     """
     turn = pa.struct(
         [
