@@ -15,7 +15,7 @@ import pytest
 import pipeline.run
 from pipeline import rerun
 from pipeline.certificate import cache as caches
-from pipeline.certificate.cache import KeptFile
+from pipeline.certificate.cache import CacheFile
 from pipeline.certificate.verify import verify
 from pipeline.cli import run
 from pipeline.report.events import Options, SilentWatch, Summary
@@ -50,9 +50,9 @@ class Project:
         time.sleep(0.02)
 
     @property
-    def notes(self) -> KeptFile:
+    def notes(self) -> CacheFile:
         """The record."""
-        return KeptFile(self.clean, rerun.SUFFIX)
+        return CacheFile(self.clean, rerun.SUFFIX)
 
     def run(self, **options: Any) -> Summary:
         """Run as the command line does; ``self.whole`` counts the runs that looked at everything."""
@@ -257,7 +257,7 @@ def _without_key(record: dict[str, Any], project: Project) -> None:
     del record["listing"]
 
 
-@pytest.mark.parametrize("name", ["looked", "claimed", "certificate", "files", "schemas", "notes"])
+@pytest.mark.parametrize("name", ["states", "claimed", "certificate", "files", "schemas", "notes"])
 @pytest.mark.parametrize("value", [None, [[]], 1.5])
 def test_a_record_of_another_form_is_none(project: Project, name: str, value: object) -> None:
     project.notes.write(project.notes.read() | {name: value})

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.cli.schema import preview, turns_of
 from pipeline.errors import TokenizerError
 from pipeline.models.chat_template import ChatTemplate
 from pipeline.models.tokenizer import Tokenizer
 from pipeline.models.tokenizer_files import read_folder
 from pipeline.reasons import Reason
+from pipeline.report.template import preview, turns_of
 from pipeline.stages.chat.tokenize import ChatTokenizer, Encoded, trained_turns
 from tests.stages.chat import build
 
