@@ -112,8 +112,8 @@ def find_repeats(
     records = _candidates(schema, receipts, locate, cache or KeyCache())
     rejected: dict[int, list[Repeat]] = {}
     flagged: dict[str, int] = {}
-    for reason, judge in ((Reason.TRAIN_EVAL_OVERLAP, _overlap), (Reason.DUPLICATE_ROW, _repeated)):
-        records = judge(schema, records)
+    for reason in (Reason.TRAIN_EVAL_OVERLAP, Reason.DUPLICATE_ROW):
+        records = _overlap(schema, records) if reason is Reason.TRAIN_EVAL_OVERLAP else _repeated(records)
         hits = records.filter("hit")
         if schema.policy(reason) is Policy.QUARANTINE:
             for receipt, row, content, split, first in hits.select(*KEYS, "first").iter_rows():
@@ -132,7 +132,7 @@ SCHEMA = pl.Schema(
 )
 
 
-def _repeated(schema: Schema, records: pl.DataFrame) -> pl.DataFrame:
+def _repeated(records: pl.DataFrame) -> pl.DataFrame:
     """Adds ``hit``, whether an earlier record has the same content, and ``first``, the place of the first one."""
     return records.with_columns(
         (~pl.col("content_id").is_first_distinct()).alias("hit"),

@@ -186,6 +186,26 @@ def test_any_change_is_found(project: Project, change: Callable[[Project], None]
     assert project.rerun()
 
 
+@pytest.mark.parametrize(
+    ("edited", "reused", "certified"),
+    [("columns: {text: {required: false, blank: allow}}", 0, 15), ("description: other words", 3, 12)],
+)
+def test_an_edited_preset_is_found_and_what_depends_on_it_made_anew(
+    project: Project, edited: str, reused: int, certified: int
+) -> None:
+    preset = project.place / "own.yaml"
+    preset.write_text("description: words\n")
+    project.schema.write_text(SCHEMA + "preset: ./own.yaml\n")
+    assert project.rerun()
+    assert not project.rerun()
+    preset.write_text(edited + "\n")
+    before = project.whole
+    summary = project.run()
+    assert project.whole == before + 1
+    assert (summary.reused, summary.totals["certified"]) == (reused, certified)
+    assert not project.rerun()
+
+
 def test_a_file_touched_is_hashed_and_nothing_else_is_done(project: Project) -> None:
     (project.raw / "1.csv").touch()
     assert not project.rerun()

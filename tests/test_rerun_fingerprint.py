@@ -86,6 +86,17 @@ def _states(schema: Path) -> dict[str, rerun.FileState]:
     return rerun.file_states(named)
 
 
+@pytest.mark.parametrize("preset", ["./own.yaml", "../own.yaml"])
+def test_the_file_of_a_preset_is_looked_at(schema: Path, preset: str) -> None:
+    own = schema.parent / preset
+    own.write_text("ignore: [a]\n")
+    schema.write_text(SCHEMA + f"preset: {preset}\n")
+    looked = _looked(schema)
+    assert looked == _looked(schema)
+    own.write_text("ignore: [a, b]\n")
+    assert _looked(schema) != looked
+
+
 @pytest.mark.parametrize(
     "name",
     ["schema.yaml", "chat.jinja", "tokenizer/config.json", "tokenizer/chat_template.jinja", "model/config.json",

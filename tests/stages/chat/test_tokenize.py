@@ -137,7 +137,6 @@ def test_vocabularies_that_mark_the_first_piece(shared: Path, tmp_path: Path, sc
 
 def test_a_template_that_decides_is_rendered_for_every_conversation() -> None:
     using = codec(DECIDING, tokenizer())
-    assert not using.copies
     plain: Chat = [("user", "q"), ("assistant", "a")]
     encoded = encode(using, plain, [("user", "q"), ("assistant", "the secret")], plain)
     assert [(i, reason) for i, reason, _ in encoded.problems] == [(1, Reason.TEMPLATE_DROPS_CONTENT)]
