@@ -67,8 +67,8 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
 
     encoding = prove_encoding(claim.path, claim.source, schema.read.encodings)
     start = encoding.bom_bytes if encoding.codec == "utf-8" else 0
-    text = Partition(claim.source, claim.schema_index, "csv", start=start, encoding=encoding.codec)
-    head = _read_head(claim, text)
+    whole_file = Partition(claim.source, claim.schema_index, "csv", start=start, encoding=encoding.codec)
+    head = _read_head(claim, whole_file)
     if not head.strip():
         return Inspection((), (FileNote(Reason.FILE_EMPTY, claim.source, "no text", "a header and records"),))
     delimiter, skip = _prove_delimiter(head, claim, schema.read, fields)
