@@ -248,12 +248,12 @@ def make_plan(
     for claim in found.claims:
         line = lines[claim.schema_index]
         try:
-            one, said = _input(claim, line, decided[claim.schema_index], known, cache)
+            one, on_file = _input(claim, line, decided[claim.schema_index], known, cache)
         except FileFault as fault:
             lost.append(fault.note)
             continue
         inputs.append(one)
-        notes += said
+        notes += on_file
     cache.save()
     inputs.sort(key=lambda i: (i.claim.schema_index, i.claim.source))
     faults = (*(note for note in notes if note.reason.facts.default is Policy.ERROR), *lost)

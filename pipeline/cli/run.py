@@ -11,11 +11,9 @@ import typer
 
 from pipeline.errors import SchemaError
 from pipeline.process import use_one_thread
-from pipeline.report.events import Options, Summary, Watch
-from pipeline.rerun import publish_unchanged
 
 if TYPE_CHECKING:
-    from pipeline.report.events import SilentWatch
+    from pipeline.report.events import Options, SilentWatch, Summary, Watch
 
 
 def start(options: Options, watch: Watch) -> Summary:
@@ -24,6 +22,8 @@ def start(options: Options, watch: Watch) -> Summary:
     Raises:
         CleanroomError: as ``pipeline.run.run``.
     """
+    from pipeline.rerun import publish_unchanged
+
     if (summary := publish_unchanged(options, watch)) is not None:
         return summary
     use_one_thread()
