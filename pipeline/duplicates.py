@@ -27,7 +27,8 @@ from pipeline.plan import dataset_names
 from pipeline.reasons import Policy, Reason
 from pipeline.schema.model import Schema
 from pipeline.shards.files import data_folder
-from pipeline.stages.chat.pack import unpacked
+from pipeline.stages.build import kind_of
+from pipeline.stages.kind import Contents
 
 # Short keys of the records of shards, kept from run to run: a shard that did not change is not read for them
 # again.
@@ -231,24 +232,24 @@ class _Shard:
 
 def _shards(schema: Schema, receipts: Sequence[Receipt], locate: Locate) -> Iterator[_Shard]:
     splits = {dataset: split for split, dataset in dataset_names(schema).items()}
+    contents = kind_of(schema).contents
     for number, receipt in enumerate(receipts):
         place = receipt.source if receipt.sheet is None else f"{receipt.source}, sheet {receipt.sheet}"
         for dataset, split in splits.items():
             for part in receipt.parts.get(dataset, ()):
                 path = locate(f"{data_folder(dataset)}/{part.name}")
-                yield _Shard(number, place, split, part.rows, part.sha256, partial(_columns, path))
+                yield _Shard(number, place, split, part.rows, part.sha256, partial(_columns, path, contents))
         for repeat in receipt.repeats:
             columns = {"row": [repeat.row], "content_id": [repeat.content]}
             batch = pa.RecordBatch.from_pydict(columns)
             yield _Shard(number, place, repeat.split, 1, "", partial(iter, [batch]))
 
 
-def _columns(path: Path) -> Iterator[pa.RecordBatch]:
+def _columns(path: Path, contents: Contents) -> Iterator[pa.RecordBatch]:
     """``row`` and ``content_id`` of each record of a shard; its other columns stay on the disk."""
     with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as stream:
-        packed = "samples" in stream.schema.names
         for batch in stream:
-            yield unpacked(batch) if packed else batch.select(["row", "content_id"])
+            yield contents(batch)
 
 
 def _keys(contents: pa.Array) -> Keys:

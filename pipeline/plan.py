@@ -18,11 +18,11 @@ from pipeline.certificate.statement import Contract, Inputs
 from pipeline.errors import InputError
 from pipeline.findings import FileFault, FileNote, file_fault
 from pipeline.readers.discover import Claim, discover
-from pipeline.readers.formats import Inspection, Partition, reader
+from pipeline.readers.formats import Inspection, Partition, load_reader
 from pipeline.reasons import Policy, Reason, Scope
 from pipeline.schema.load import LoadedSchema
 from pipeline.schema.model import Schema
-from pipeline.stages.build import Stages, build_stages, label_names
+from pipeline.stages.build import Stages, build_stages
 
 if TYPE_CHECKING:
     from pipeline.fields import Field
@@ -31,15 +31,32 @@ if TYPE_CHECKING:
 # The libraries whose version is part of every memo key and of the certificate.
 
 
-LIBRARIES = (
-    "datasets", "fastexcel", "jinja2", "msgspec", "numpy", "pandera", "pillow", "polars", "pyarrow", "tokenizers",
-)  # fmt: skip
-"""Libraries whose version can change the bytes of a shard; the engine that encodes is proven equal, so is not here."""
+ALWAYS = ("fastexcel", "msgspec", "numpy", "pandera", "polars", "pyarrow")
+"""What reads, casts and judges records of any kind and writes shards."""
+
+LIBRARIES = (*ALWAYS, "jinja2", "pillow", "tokenizers")
+"""Libraries whose version can change the bytes of a shard.
+
+Not here: fastokens, which is proven equal to tokenizers; transformers, which loads a tokenizer of the hub and no more,
+for the contract holds the digests of what it loads; datasets, which reads shards on the training side alone.
+"""
 
 
 def library_versions() -> dict[str, str]:
     """Installed version of each library that can change bytes."""
     return {name: importlib.metadata.version(name) for name in LIBRARIES}
+
+
+def used_by(schema: Schema) -> dict[str, str]:
+    """Installed version of each library that can change the bytes made with a schema."""
+    names = set(ALWAYS)
+    if schema.chat is not None:  # templates
+        names.add("jinja2")
+    if schema.layout is not None and schema.layout.image is not None:
+        names.add("pillow")
+    if schema.tokenizer is not None:
+        names.add("tokenizers")
+    return {name: importlib.metadata.version(name) for name in sorted(names)}
 
 
 # What one schema promises, resolved before a row is read: the contract that the certificate binds.
@@ -75,11 +92,12 @@ def contract_of(line: Stages) -> Contract:
         datasets=datasets,
         parameters=_parameters(schema),
         tokenizer=tokenizer.describe() if tokenizer is not None else None,
-        template=_template(line),
-        labels=label_names(schema),
-        limits=_limits(line),
+        template=sha256(line.template.encode()) if line.template is not None else None,
+        labels=line.labels,
+        limits=asdict(context.limits),
         guarantees=[reason.slug for reason in Reason if _guaranteed(schema, reason)],
         max_rate=schema.quarantine.max_rate,
+        libraries=used_by(schema),
     )
 
 
@@ -92,7 +110,7 @@ def decides(contract: Contract) -> dict[str, Any]:
         "template": contract.template,
         "limits": contract.limits,
         "semantics": pipeline.SEMANTICS,
-        "libraries": library_versions(),
+        "libraries": contract.libraries,
     }
 
 
@@ -106,17 +124,6 @@ def _parameters(schema: Schema) -> dict[str, Any]:
     sections = ("read", "layout", "chat", "table", "tokens", "policies", "split", "output")
     dumped: dict[str, Any] = schema.model_dump(mode="json", include=set(sections))
     return {key: value for key, value in dumped.items() if value is not None}
-
-
-def _limits(line: Stages) -> dict[str, Any]:
-    limits = line.context.limits
-    return {} if limits is None else asdict(limits)
-
-
-def _template(line: Stages) -> str | None:
-    """Digest of the template's text, for chats."""
-    text = getattr(line.encode, "template_source", None)
-    return sha256(text.encode()) if isinstance(text, str) else None
 
 
 # Inspection: format, encoding, delimiter, header, sheets and ranges of one file, proven before it is read.
@@ -134,7 +141,7 @@ def inspect_file(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspe
     name = "lines" if delimited and schema.read.line_format is not None else claim.format
     name = "reshaped" if schema.read.reshape else name
     try:
-        found = reader(name, claim.source).inspect(claim, schema, fields)
+        found = load_reader(name, claim.source).inspect(claim, schema, fields)
         if schema.read.group_by is None:
             return found
         from pipeline.readers.grouped_rows import plan_groups
@@ -206,7 +213,7 @@ class Plan:
             contracts=self.contracts,
             version=pipeline.__version__,
             semantics=pipeline.SEMANTICS,
-            libraries=library_versions(),
+            libraries=dict(sorted(item for c in self.contracts for item in c.libraries.items())),
             notes=sorted(notes),
             repeated=repeated,
         )

@@ -30,7 +30,7 @@ from pipeline.certificate.digest import digest_of, sha256
 from pipeline.certificate.statement import CERTIFICATE, Statement
 from pipeline.findings import FileNote
 from pipeline.publish import CleanFolder, PublishOutcome
-from pipeline.readers.discover import listing
+from pipeline.readers.discover import listing_digest
 from pipeline.reasons import Reason
 from pipeline.report.events import Options, Summary, Watch
 
@@ -66,7 +66,8 @@ def program_fingerprint(options: Options) -> str:
 
 
 def files_of_schemas(schemas: Iterable[LoadedSchema]) -> list[Path] | None:
-    """Files and folders that schemas name, the schema files included; None where one names something of the network.
+    """Files and folders that schemas name, their own files and those of presets included; None where one names
+    something of the network.
 
     A model's configuration stands for its whole folder: the weights beside it are looked at, too.
     """
@@ -74,12 +75,14 @@ def files_of_schemas(schemas: Iterable[LoadedSchema]) -> list[Path] | None:
     for loaded in schemas:
         schema, folder = loaded.schema, loaded.folder
         paths.append(loaded.path)
+        if loaded.preset is not None:
+            paths.append(loaded.preset)
         if schema.tokenizer is not None:
             if schema.tokenizer.path is None:
                 return None
             paths.append(folder / schema.tokenizer.path)
-        if schema.chat is not None and schema.chat.template.file is not None:
-            paths.append(folder / schema.chat.template.file)
+        if schema.template_file is not None:
+            paths.append(folder / schema.template_file)
         if schema.model.config is not None:
             config = folder / schema.model.config
             paths += [config, config if config.is_dir() else config.parent]
@@ -172,7 +175,7 @@ class RunRecord:
 
     circumstances: str
     looked: Mapping[str, FileState]
-    listing: str
+    listing_digest: str
     certificate: str
     claimed: Mapping[str, str]
     schemas: tuple[str, ...]
@@ -232,7 +235,11 @@ def unchanged(options: Options, watch: Watch) -> Summary | None:
     if file_states([Path(name) for name in record.looked]) != record.looked:
         return None
     cache = HashCache(options.raw)
-    if not options.raw.is_dir() or record.listing != listing(options.raw) or not cache.have(record.claimed):
+    if (
+        not options.raw.is_dir()
+        or record.listing != listing_digest(options.raw)
+        or not cache.have(record.claimed)
+    ):
         return None
     with CleanFolder(options.clean, fsync=options.fsync) as folder:
         planned = time.monotonic()

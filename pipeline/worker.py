@@ -20,20 +20,20 @@ from pipeline.batch import Batch, Findings, Samples, pieces, split
 from pipeline.certificate.receipt import Receipt, Repeat, histogram, total_histogram
 from pipeline.findings import FileFault, FileNote
 from pipeline.plan import dataset_names, pages_name, stamp
-from pipeline.readers.formats import Partition, Reading, reader
+from pipeline.readers.formats import Partition, Reading, load_reader
 from pipeline.reasons import Policy, Reason
 from pipeline.schema.load import LoadedSchema
-from pipeline.schema.model import Schema
+from pipeline.schema.model import Split, schema_from_json
 from pipeline.shards.files import data_folder, quarantine_folder
 from pipeline.shards.quarantine import QuarantineWriter
 from pipeline.shards.writer import ShardWriter
 from pipeline.stages.build import Stages, build_stages
 from pipeline.stages.certify import without
-from pipeline.stages.chat.pack import Pack
 from pipeline.stages.sample_columns import assign_splits, with_content_id, with_notes
 
 if TYPE_CHECKING:
     from pipeline.fields import Field
+    from pipeline.schema.model import Schema
 
 
 # Reading: the batches of one partition, whatever its format.
@@ -45,7 +45,7 @@ def read_partition(partition: Partition, path: Path, schema: Schema, fields: Seq
     Yields ``(Batch, Findings)``; the ids of a batch count from 0 over the partition. A bad record is in its
     batch, with a finding. Raises ``FileFault``, at once or while iterating, when the file itself fails.
     """
-    rows = reader(partition.format, partition.source).read(partition, path, schema, fields)
+    rows = load_reader(partition.format, partition.source).read(partition, path, schema, fields)
     if schema.read.group_by is None:
         return rows
     from pipeline.readers.grouped_rows import group_rows
@@ -189,8 +189,6 @@ class _Accounts:
             self._pages = ShardWriter(staging / data_folder(name), line.pages, 4_000, 50, fsync=task.fsync)
             self._writers[name] = self._pages
         self._names = {field.name: field.shown for field in line.context.fields}
-        packing = self._schema.chat.packing if self._schema.chat is not None else None
-        self._pack = None if packing is None else Pack(packing.capacity)
         self._read = self._bad = 0
         self._counts: dict[Policy, Counter[str]] = {policy: Counter() for policy in Policy}
         self._lengths: dict[str, dict[str, int]] = {}
@@ -201,7 +199,7 @@ class _Accounts:
         """Write one batch and count it."""
         self._read += len(whole)
         self._bad += len(bad)
-        self._quarantine.write(bad, findings.named(self._names))
+        self._quarantine.write(bad, findings.rename_columns(self._names))
         for (reason, policy), count in findings.counts().items():
             self._counts[policy][reason.slug] += count
         for name, part, lengths in self._by_split(whole, samples):
@@ -214,21 +212,18 @@ class _Accounts:
 
     def _by_split(self, whole: Batch, samples: Samples) -> list[tuple[str, Samples, Int64s]]:
         names = dataset_names(self._schema)
-        if self._schema.split is None:
-            samples = self._packed(samples)
+        rule = self._schema.split
+        if rule is None:
+            samples = self._line.finish(samples)
             return [(names[""], samples, _lengths(samples))]
-        keys = split_keys(whole, samples, self._schema)
-        assigned = assign_splits(keys, self._schema.split)
+        keys = split_keys(whole, samples, rule)
+        assigned = assign_splits(keys, rule)
         parts = []
         for name in names:
             keep = assigned == name
-            part = self._packed(Samples(samples.table.filter(keep), samples.ids[keep]))
+            part = self._line.finish(Samples(samples.table.filter(keep), samples.ids[keep]))
             parts.append((names[name], part, _lengths(part)))
         return parts
-
-    def _packed(self, samples: Samples) -> Samples:
-        """Several conversations in one sequence, where the schema says so: last of all, within one split."""
-        return samples if self._pack is None else self._pack(samples)[0]
 
     def _write_pages(self, samples: Samples) -> None:
         if self._pages is None or samples.pages is None:
@@ -270,17 +265,16 @@ class _Accounts:
             parts={name: made for name, made in parts.items() if made},
             quarantine=self._quarantine.close(),
             lengths=self._lengths,
-            refers=dict(sorted(self._line.refers().items())),
+            refers=dict(sorted(self._line.refers.items())),
             repeats=task.repeats,
         )
 
 
-def split_keys(whole: Batch, samples: Samples, schema: Schema) -> list[str]:
+def split_keys(whole: Batch, samples: Samples, rule: Split) -> list[str]:
     """The split key of each sample: a column's value, or the record's own tokens."""
-    assert schema.split is not None  # noqa: S101 - callers ask only then
-    if schema.split.key == "content":
+    if rule.key == "content":
         return [str(ids) for ids in samples.table["input_ids"].to_pylist()]
-    column = whole.frame[schema.split.key].cast(str).to_list()
+    column = whole.frame[rule.key].cast(str).to_list()
     return [column[i] or "" for i in whole.position(samples.ids).tolist()]
 
 
@@ -302,4 +296,4 @@ def forget() -> None:
 @lru_cache(maxsize=16)
 def _stages(schema_json: str, schema_path: str, raw: str) -> Stages:
     """The stages, built once a process."""
-    return build_stages(LoadedSchema(Schema.model_validate_json(schema_json), Path(schema_path)), Path(raw))
+    return build_stages(LoadedSchema(schema_from_json(schema_json), Path(schema_path)), Path(raw))

@@ -10,16 +10,16 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-_BLOCK = re.compile(r"(?<=^```text output\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r"(?<=^```text output\n)(?:(?!```).*\n)*(?=```$)", re.MULTILINE)
+"""The lines between the fences. A fence that opens another block does not close this one."""
 
 
 def readme_page() -> str:
-    """The README with the output of a run over the samples.
-
-    The last lines of the output are left out: they name the folder and a digest that depends on library versions.
+    """The README with the output of a run over the samples. Its last lines are left out: they name the folder and a
+    digest that goes with the versions of libraries.
 
     Raises:
-        ValueError: the README does not hold exactly one output block with a closing fence.
+        ValueError: the README has no output block, or one that is not closed.
     """
     with tempfile.TemporaryDirectory() as place:
         done = subprocess.run(
@@ -30,9 +30,9 @@ def readme_page() -> str:
             text=True,
             check=True,
         )
-    output = re.sub(r"^published .*", "", done.stdout, flags=re.DOTALL | re.MULTILINE)
-    shown = "\n".join(line.rstrip() for line in output.strip().splitlines()) + "\n"
-    page, blocks = _BLOCK.subn(lambda _: shown, (ROOT / "README.md").read_text(encoding="utf-8"))
-    if blocks != 1:
-        raise ValueError(f"README.md holds {blocks} output blocks that open and close; expected 1")
+    said = re.sub(r"^published .*", "", done.stdout, flags=re.DOTALL | re.MULTILINE)
+    shown = "\n".join(line.rstrip() for line in said.strip().splitlines()) + "\n"
+    page, count = _BLOCK.subn(lambda _: shown, (ROOT / "README.md").read_text(encoding="utf-8"))
+    if count != 1:
+        raise ValueError("README.md: no closed block `text output`")
     return page

@@ -45,6 +45,7 @@ class Contract:
             compares with the statistics.
         guarantees: ids of the hazards that every sample was judged for.
         max_rate: largest share of records that may be quarantined.
+        libraries: versions of the libraries that can change the bytes made with it.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Contract:
     limits: Mapping[str, Any] = field(default_factory=dict)
     guarantees: Sequence[str] = ()
     max_rate: float = 1.0
+    libraries: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Inputs:
     Attributes:
         contracts: one a schema.
         version, semantics: of this program (``pipeline.__version__``, ``pipeline.SEMANTICS``).
-        libraries: versions of the libraries that can change bytes.
+        libraries: versions of the libraries that can change bytes, those of all contracts.
         notes: (reason slug, source, found, expected) of files that were skipped, unclaimed or unreadable.
         repeated: by contract, records whose content stands elsewhere and that are only counted, by reason slug.
     """

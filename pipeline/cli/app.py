@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
+from pipeline import __version__
 from pipeline.cli import certificate, diagnose, quarantine, run, schema, train
 from pipeline.errors import CleanroomError, Exit
 from pipeline.process import Stopped, raise_on_stops
 
 app = typer.Typer(
     name="pipeline",
-    help="Raw Excel, CSV and JSON in, certified Arrow shards that train on the GPU out.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -36,6 +36,22 @@ app.command("explain")(diagnose.explain_command)
 app.command("audit")(diagnose.audit_command)
 app.command("doctor")(diagnose.doctor_command)
 app.command("reasons")(quarantine.reasons_command)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(__version__)
+        raise typer.Exit(Exit.OK)
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Raw Excel, CSV and JSON in, certified Arrow shards that train on the GPU out."""
 
 
 def main() -> NoReturn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -90,19 +90,11 @@ def _resolved(
     clean: Path, split: str | None, recipe: str, model: Path | None, change: list[str] | None
 ) -> tuple[CertifiedSet, Recipe]:
     """The data set, and the recipe with what the command line changes in it."""
-    import yaml
-
-    from pipeline.errors import SchemaError
     from pipeline.train.load import open_certified
-    from pipeline.train.recipe import load_recipe
+    from pipeline.train.recipe import changes_of, load_recipe
 
     facts = open_certified(clean, split)
-    changes: dict[str, Any] = {}
-    for item in change or ():
-        key, equals, value = item.partition("=")
-        if not equals:
-            raise SchemaError("--set takes key=value", found=item[:60], expected="e.g. run.steps=100")
-        changes[key] = yaml.safe_load(value)
+    changes = changes_of(change or ())
     if model is not None:
         changes |= {"model.path": str(model), "model.hub": None}
     return facts, load_recipe(recipe or _default_recipe(facts), changes)

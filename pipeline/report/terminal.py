@@ -176,12 +176,12 @@ def _print_schema(console: Console, line: Stages, inputs: list[Input], path: str
     console.print(f"stages: {' → '.join(stages)}", highlight=False)
     if (tokenizer := context.tokenizer) is not None:
         console.print(f"tokenizer: {escape(tokenizer.name)}, {tokenizer.size:,} tokens", highlight=False)
-    if (limits := context.limits) is not None:
-        longest = "unknown" if limits.max_tokens is None else f"{limits.max_tokens:,}"
-        console.print(
-            f"model: {limits.family or 'any'}, {limits.embedding_rows:,} embedding rows, positions {longest}",
-            highlight=False,
-        )
+    limits = context.limits
+    longest = "unknown" if limits.max_tokens is None else f"{limits.max_tokens:,}"
+    console.print(
+        f"model: {limits.family or 'any'}, {limits.embedding_rows:,} embedding rows, positions {longest}",
+        highlight=False,
+    )
     rules = Table("field", "must", "expected")
     for column, slug, expected in describe(schema):
         rules.add_row(escape(column), f"not be {slug}", escape(expected))

@@ -89,10 +89,10 @@ def budget_of(samples: Samples, capacity: int = 0) -> TokenBudget:
     """
     import numpy as np
 
-    from pipeline.arrow_lists import flat
+    from pipeline.arrow_lists import flatten
     from pipeline.shards.schemas import IGNORE
 
-    labels, lengths = flat(samples.table["labels"])
+    labels, lengths = flatten(samples.table["labels"])
     learned = labels != IGNORE
     heads = (np.cumsum(lengths) - lengths)[lengths > 0]
     learned[heads] = False

@@ -5,8 +5,8 @@
     trainer = Trainer(model, args, train_dataset=load_certified("clean", "forms"), ...)
     CertifiedGate().attach(trainer)
 
-Needs pyarrow, numpy, torch, transformers, accelerate, peft, PyYAML, typer and rich; ``datasets`` where it is there.
-Nothing is imported before a name is asked for.
+Needs pyarrow, numpy, torch, transformers, accelerate, peft, pydantic, PyYAML, typer and rich; ``datasets`` where it
+is there. Nothing is imported before a name is asked for.
 """
 
 from __future__ import annotations

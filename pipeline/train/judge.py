@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.arrow_lists import flat, owners
+from pipeline.arrow_lists import flatten, owners
 from pipeline.reasons import Reason
 from pipeline.shards.schemas import IGNORE
 from pipeline.train.model_limits import Target
@@ -96,7 +96,7 @@ class _Rows:
             column = column.cast(pa.list_(column.type.value_type))
         if not pa.types.is_list(column.type):
             return None, np.zeros(self._batch.num_rows, np.int64)
-        values, lengths = flat(column)
+        values, lengths = flatten(column)
         return np.asarray(values), lengths
 
     def ids(self, name: str, reason: Reason, bound: int, ignored: int | None = None) -> Iterator[Hit]:

@@ -7,7 +7,6 @@ import json
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +102,8 @@ def skeleton(recipe: Recipe, config: Mapping[str, Any]) -> torch.nn.Module:
     plain = _plain(config)
     with torch.device("meta"):
         model = getattr(transformers, CLASSES[recipe.task]).from_config(plain, dtype=dtype)
-        adapted: torch.nn.Module = _adapted(model, replace(recipe, model=replace(recipe.model, bits=None)))
+        unquantized = recipe.model.model_copy(update={"bits": None})
+        adapted: torch.nn.Module = _adapted(model, recipe.model_copy(update={"model": unquantized}))
         return adapted
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from contextlib import ExitStack, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -262,7 +262,7 @@ class Loop:
     def _dump(self) -> BatchDump:
         facts = self.job.facts
         head = {"clean": str(facts.clean), "dataset": facts.name, "root": facts.root, "rank": self.ranks.rank,
-                "recipe": asdict(self.recipe), "random_weights": self.job.random_weights}  # fmt: skip
+                "recipe": self.recipe.to_json(), "random_weights": self.job.random_weights}  # fmt: skip
         return BatchDump(self.job.out / f"batches-rank{self.ranks.rank}.jsonl", head)
 
     def _unit(self) -> str:
