@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,14 @@ def test_yaml_in_the_tutorials_parses(root: Path) -> None:
     ]
     assert blocks
     assert all(isinstance(yaml.safe_load(block), dict) for block in blocks)
+
+
+def test_a_readme_whose_output_block_does_not_close_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "README.md").write_text("```text output\nold\n```bash paste\ntest\n```\n", encoding="utf-8")
+    monkeypatch.setattr("docs.generate.readme.ROOT", tmp_path)
+    ran = subprocess.CompletedProcess([], 0, stdout="new\n")
+    monkeypatch.setattr("docs.generate.readme.subprocess.run", lambda *_, **__: ran)
+    with pytest.raises(ValueError, match="no closed block"):
+        readme_page()
