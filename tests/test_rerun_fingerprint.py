@@ -91,10 +91,10 @@ def test_the_file_of_a_preset_is_looked_at(schema: Path, preset: str) -> None:
     own = schema.parent / preset
     own.write_text("ignore: [a]\n")
     schema.write_text(SCHEMA + f"preset: {preset}\n")
-    looked = _looked(schema)
-    assert looked == _looked(schema)
+    looked = _states(schema)
+    assert looked == _states(schema)
     own.write_text("ignore: [a, b]\n")
-    assert _looked(schema) != looked
+    assert _states(schema) != looked
 
 
 @pytest.mark.parametrize(
