@@ -28,12 +28,12 @@ def ours(format_: str, path: Path) -> int:
     from pipeline.plan import inspect_file
     from pipeline.readers.discover import Claim
     from pipeline.schema.fields import fields_of
-    from pipeline.schema.model import Schema
+    from pipeline.schema.model import schema_of
     from pipeline.stages.cast import Cast
     from pipeline.worker import read_partition
 
     columns = {name: {"type": type_} for name, type_ in COLUMNS.items()}
-    schema = Schema.model_validate(
+    schema = schema_of(
         {"version": 1, "name": "reading", "kind": "table", "files": ("**",), "table": {}, "columns": columns}
     )
     fields = fields_of(schema)
@@ -78,9 +78,9 @@ def main() -> None:
 
     atexit.register(report)
     if who == "ours":
-        from pipeline.process import one_each
+        from pipeline.process import use_one_thread
 
-        one_each()  # as every run does
+        use_one_thread()  # as every run does
     import fastexcel  # noqa: F401
     import polars  # noqa: F401
 

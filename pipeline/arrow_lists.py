@@ -1,4 +1,4 @@
-"""Arrow lists as flat numpy arrays and back, without a copy where possible."""
+"""Ragged arrays: Arrow lists as flat numpy values with lengths, and back, without a copy where possible."""
 
 from __future__ import annotations
 
@@ -13,18 +13,14 @@ from pipeline.batch import Mask
 if TYPE_CHECKING:
     import polars as pl
 
-
-# Lists of numbers as flat arrays: the one bridge between Arrow lists and numpy, without a copy where
-# possible.
-
-
 Int64s = npt.NDArray[np.int64]
 
 
-def flat(column: pa.Array | pa.ChunkedArray) -> tuple[Any, Int64s]:
-    """Values of a list column one after the other, and the length of each list (0 for null).
+def flatten(column: pa.Array | pa.ChunkedArray) -> tuple[Any, Int64s]:
+    """The values of a list column, end to end, and the length of each list (int64 [n], 0 for null).
 
-    The values come as numpy; of fixed-size inner lists as a matrix [values, size]."""
+    The values are a numpy array; fixed-size inner lists give a matrix [values, size].
+    """
     import pyarrow.compute as pc
 
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -39,9 +35,9 @@ def flat(column: pa.Array | pa.ChunkedArray) -> tuple[Any, Int64s]:
 
 
 def elements(column: pl.Series) -> pl.Series:
-    """The elements of all lists of a column, end to end; none of a null list, whatever lies in its place.
+    """The elements of all lists of a column, end to end; a null list has none.
 
-    An Arrow list array may hold values where a list is null, and polars lays these flat, too.
+    An Arrow list array may hold values under a null list, and polars explodes these too.
     """
     import polars as pl
 
@@ -53,7 +49,10 @@ def elements(column: pl.Series) -> pl.Series:
 
 
 def offsets(lengths: Int64s) -> npt.NDArray[np.int32]:
-    """Arrow list offsets, int32 [n + 1]."""
+    """Arrow list offsets of lists with these lengths: int32 [n + 1].
+
+    Raises ``OverflowError`` for 2^31 values and more.
+    """
     out = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=out[1:])
     if out[-1] > np.iinfo(np.int32).max:
@@ -62,7 +61,7 @@ def offsets(lengths: Int64s) -> npt.NDArray[np.int32]:
 
 
 def lists(values: Any, lengths: Int64s, type_: pa.ListType) -> pa.ListArray:
-    """A list column of flat values (a matrix for fixed-size inner lists) and lengths."""
+    """A list column from flat values (a matrix for fixed-size inner lists) and lengths: the inverse of ``flatten``."""
     inner = type_.value_type
     if pa.types.is_fixed_size_list(inner):
         numbers = pa.array(np.ascontiguousarray(values).reshape(-1), inner.value_type)
@@ -73,24 +72,21 @@ def lists(values: Any, lengths: Int64s, type_: pa.ListType) -> pa.ListArray:
 
 
 def within(lengths: Int64s) -> Int64s:
-    """Place of each value within its own list, int64 [sum of lengths]."""
+    """Index of each value within its list: int64 [sum of lengths]."""
     starts = np.cumsum(lengths) - lengths
     return np.arange(int(lengths.sum()), dtype=np.int64) - np.repeat(starts, lengths)
 
 
 def owners(lengths: Int64s) -> Int64s:
-    """Index of the list each value belongs to, int64 [sum of lengths]."""
+    """Index of the list that each value belongs to: int64 [sum of lengths]."""
     return np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
 
 
-# Values of some records as a column of all of them.
-
-
-def scatter(values: pl.Series, there: Mask) -> pl.Series:
-    """A column with the values, in order, where ``there`` (bool [n]) is true, and null elsewhere."""
+def scatter(values: pl.Series, present: Mask) -> pl.Series:
+    """A column with the values, in order, where ``present`` (bool [n]) is true, and null elsewhere."""
     import polars as pl
 
-    if there.all():
+    if present.all():
         return values
-    index = pl.Series(np.cumsum(there) - 1, dtype=pl.Int64).set(pl.Series(~there), None)
+    index = pl.Series(np.cumsum(present) - 1, dtype=pl.Int64).set(pl.Series(~present), None)
     return values.to_frame("v").select(pl.col("v").gather(index)).to_series()

@@ -1,4 +1,7 @@
-"""The frame with its places, and the findings made on it. Everything between reading and the shard is a Batch."""
+"""Batches of records, findings on them, and samples: what the stages take and return.
+
+Everything between reading and the shard is a ``Batch``: consecutive records of one source with their places.
+"""
 
 from __future__ import annotations
 
@@ -24,25 +27,24 @@ Mask = npt.NDArray[np.bool_]
 class Batch:
     """Consecutive records of one source.
 
-    A reader hands the records over in exactly one of three forms: ``cells``, ``raw`` or ``columns``. The cast makes
-    ``frame`` of it and leaves the form as it is, so that a record can be set aside as it was read.
+    A reader delivers records in exactly one of three forms: ``cells``, ``raw`` or ``columns``. The cast stage makes
+    ``frame`` from it and keeps the form, so that the quarantine receives a record as it was read.
 
     Attributes:
         source: path relative to the raw folder, with forward slashes.
         sheet: sheet name of a workbook, else None.
-        ids: int64 [n], ordinal of each record within its partition; findings refer to it.
+        ids: int64 [n], ordinal of each record within its partition; findings refer to records by it.
         rows: int64 [n], physical line of a text file, sheet row of a workbook (1 is the first), element number
             of a JSON array or row of a Parquet file (1 is the first).
-        frame: the typed columns, one a field, after the cast; before it, empty.
+        frame: the typed columns, one a field; empty before the cast.
         cells: the cells (String columns by header, null for a blank cell), from spreadsheets and delimited text; a
             list column by header where each record is a group of rows.
-        raw: binary [n], the JSON value as it stands in the file. Beside ``cells``, the bytes of each record that could
-            not be read, null for the others.
-        unread: bool [n], records that could not be read and have their finding: no later stage makes another on
-            them. None when there are none.
+        raw: binary [n], the JSON value as in the file. Beside ``cells``: the bytes of unread records, null for others.
+        unread: bool [n], records that could not be read and have a finding: no later stage adds another one. None if
+            all records are read.
         decimal: decimal mark of the cells: ``.``, ``,`` or ``.,`` for either.
-        sound: whether its bytes prove that no text of it holds NUL, U+FFFD or anything encoded twice.
-        columns: columns in the file's own types by the names that the schema gives them, from Parquet and Arrow.
+        clean: whether the bytes prove that no text holds NUL, U+FFFD or doubly encoded characters.
+        columns: columns of Parquet and Arrow files in the types of the file, under the names of the schema.
     """
 
     source: str
@@ -54,7 +56,7 @@ class Batch:
     raw: pa.Array | None = None
     unread: Mask | None = None
     decimal: str = "."
-    sound: bool = False
+    clean: bool = False
     columns: pl.DataFrame | None = None
 
     def __len__(self) -> int:
@@ -84,20 +86,20 @@ class Batch:
         return replace(self, frame=frame)
 
     def position(self, ids: Int64s) -> Int64s:
-        """Index within this batch of each record id (ids are sorted within a batch)."""
+        """Index of each record id within this batch (ids are sorted): int64."""
         return np.searchsorted(self.ids, ids).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One rule's hits on a batch, in columns.
+    """What one rule found in a batch, in columns.
 
     Attributes:
-        reason, policy: what was found, and what becomes of the records.
-        column: field or column it was found in, "" for the whole record.
-        ids: int64 [k], the records; an id may stand several times with different paths.
-        paths: JSON path or item inside the column, one a hit, or one for all ("" when the column says it all).
-        found, expected: in words, one a hit, or one for all. They go to the quarantine shard, never to a log.
+        reason, policy: what is wrong, and what happens to the records.
+        column: field or column of the finding, "" for the whole record.
+        ids: int64 [k], the records; an id may occur several times with different paths.
+        paths: JSON path or item inside the column, one an id or one for all ("" for the whole column).
+        found, expected: in words, one an id or one for all. They go to the quarantine shard, never to a log.
     """
 
     reason: Reason
@@ -116,7 +118,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Findings:
-    """What a stage, or a run of stages, found."""
+    """The findings of one stage or of several."""
 
     items: list[Finding] = field(default_factory=list)
 
@@ -131,34 +133,36 @@ class Findings:
         found: Sequence[str] | str = "",
         expected: Sequence[str] | str = "",
     ) -> None:
-        """Record one rule's hits; nothing is kept when there are none."""
+        """Add what one rule found, unless that is nothing."""
         if len(ids):
             self.items.append(Finding(reason, policy, column, ids, paths, found, expected))
 
     def extend(self, other: Findings) -> None:
-        """Take over what another stage found."""
+        """Add the findings of another stage."""
         self.items.extend(other.items)
 
-    def named(self, names: Mapping[str, str]) -> Findings:
-        """The same with other names of columns, where ``names`` has one."""
+    def rename_columns(self, names: Mapping[str, str]) -> Findings:
+        """The same findings, with columns renamed by ``names``."""
         return Findings([replace(f, column=names.get(f.column, f.column)) for f in self.items])
 
     def between(self, first: int, last: int) -> Findings:
-        """The hits on records with ids from ``first`` to ``last``, both included."""
-        part = Findings()
+        """The findings on records with ids from ``first`` to ``last``, both included."""
+        selected = Findings()
         for f in self.items:
             keep = (f.ids >= first) & (f.ids <= last)
             paths, found, expected = (_where(values, keep) for values in (f.paths, f.found, f.expected))
-            part.add(f.reason, f.policy, f.column, f.ids[keep], paths=paths, found=found, expected=expected)
-        return part
+            selected.add(
+                f.reason, f.policy, f.column, f.ids[keep], paths=paths, found=found, expected=expected
+            )
+        return selected
 
     def rejected(self) -> Int64s:
-        """Sorted ids of the records that go to the quarantine."""
-        hits = [f.ids for f in self.items if f.policy is Policy.QUARANTINE]
-        return np.unique(np.concatenate(hits)) if hits else np.empty(0, np.int64)
+        """Sorted ids of the records that go to quarantine: int64."""
+        rejected = [f.ids for f in self.items if f.policy is Policy.QUARANTINE]
+        return np.unique(np.concatenate(rejected)) if rejected else np.empty(0, np.int64)
 
     def noted(self) -> dict[int, list[str]]:
-        """Slugs of repairs and flags by record id, each once, in order of the reasons."""
+        """Slugs of the repairs and flags of each record id, each once, in the order of the reasons."""
         notes: dict[int, set[Reason]] = {}
         for item in self.items:
             if item.policy is not Policy.QUARANTINE:
@@ -168,7 +172,7 @@ class Findings:
         return {k: [r.slug for r in sorted(v, key=order.__getitem__)] for k, v in notes.items()}
 
     def counts(self) -> Counter[tuple[Reason, Policy]]:
-        """Number of records (not hits) by reason and policy; repairs and flags of certified records only."""
+        """Number of records by reason and policy; repairs and flags count on certified records only."""
         ids: dict[tuple[Reason, Policy], list[Int64s]] = {}
         rejected = self.rejected()
         for item in self.items:
@@ -180,11 +184,11 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Training samples made from records: what a shard holds.
+    """Training samples made from records: the content of a shard.
 
     Attributes:
         table: columns of the kind's shard schema (``pipeline.shards.schemas``), one row a sample.
-        ids: int64 [rows], the record each sample was made from; sorted.
+        ids: int64 [rows], the record that each sample comes from; sorted.
         pages: distinct page images of these samples under the pages schema, or None.
     """
 
@@ -194,8 +198,11 @@ class Samples:
 
 
 class RecordStage(Protocol):
-    """A stage over records: cast, judge, bbox, image, chat … It may see records already found bad, with nulls
-    where nothing could be read, and must pass them on; it never drops a record."""
+    """A stage over records, such as cast, rules or boxes.
+
+    It also receives rejected records, with nulls where nothing could be read, and passes them on: it never drops a
+    record.
+    """
 
     name: str
 
@@ -203,23 +210,15 @@ class RecordStage(Protocol):
 
 
 class EncodeStage(Protocol):
-    """The stage that turns good records into samples. A record with a quarantine finding gives no sample."""
+    """The stage that makes samples from records. A rejected record gives no sample."""
 
     name: str
 
     def __call__(self, batch: Batch) -> tuple[Samples, Findings]: ...
 
 
-class SampleStage(Protocol):
-    """A stage over samples: certify. A record any of whose samples is bad is rejected whole."""
-
-    name: str
-
-    def __call__(self, samples: Samples) -> tuple[Samples, Findings]: ...
-
-
 def _where(values: Sequence[str] | str, keep: Mask) -> Sequence[str] | str:
-    """The values of the hits kept; one text for all stays as it is."""
+    """The values where ``keep`` is true; one text for all stays as it is."""
     return (
         values
         if isinstance(values, str)
@@ -240,14 +239,14 @@ def pieces(batch: Batch, findings: Findings, rows: int) -> Iterator[tuple[Batch,
 
 
 def split(batch: Batch, findings: Findings) -> tuple[Batch, Batch]:
-    """The records without, and with, a quarantine finding."""
+    """The records without a quarantine finding, and those with one."""
     bad = np.isin(batch.ids, findings.rejected(), assume_unique=True)
     return batch.take(~bad), batch.take(bad)
 
 
 def merge(parts: Iterable[Findings]) -> Findings:
-    """All findings of several stages, in their order."""
-    whole = Findings()
+    """The findings of several stages, in their order."""
+    merged = Findings()
     for part in parts:
-        whole.extend(part)
-    return whole
+        merged.extend(part)
+    return merged

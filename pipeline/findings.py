@@ -1,4 +1,7 @@
-"""Findings: what is wrong with records and files, by reason, column and place."""
+"""Findings on files and records.
+
+Notes and faults tell what is wrong with a file. A ``FindingCollector`` collects findings on single records.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import numpy as np
 from pipeline.batch import Findings
 from pipeline.reasons import Policy, Reason
 
-# What is said of a whole file: notes, and the fault that ends the reading of one file (never of the run).
+# Files
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,7 @@ class FileNote:
 
 
 class FileFault(Exception):
-    """A file that cannot be read. It costs this file; the others still go through."""
+    """A file that cannot be read. It costs only this file: the run goes on with the others."""
 
     def __init__(self, note: FileNote) -> None:
         super().__init__(note)
@@ -39,27 +42,29 @@ class FileFault(Exception):
 
 
 def file_fault(reason: Reason, source: str, found: str = "", expected: str = "") -> FileFault:
-    """The fault to raise for one finding about a file."""
+    """The fault to raise for a file, with its note."""
     return FileFault(FileNote(reason, source, found, expected))
 
 
-# Findings gathered one by one, on the path of bad records, and turned into columns at the end.
+# Records
 
-
-MOST_PLACES = 20
-"""Places shown of one reason in one column of one record."""
+MOST_FINDINGS = 20
+"""Findings kept for one reason in one column of one record."""
 SHOWN_CHARACTERS = 80
-"""Characters shown of a value."""
+"""Characters of a value that a finding shows."""
 
 
 def clip(text: str) -> str:
-    """A value as shown in a finding."""
+    """A value, cut to the length that a finding shows."""
     return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
 
 
 @dataclass(slots=True)
 class FindingCollector:
-    """Collects hits by (reason, column)."""
+    """Collects findings one by one and returns them in columns.
+
+    ``policy`` gives the policy of a reason in the schema.
+    """
 
     policy: Callable[[Reason], Policy]
     _items: dict[tuple[Reason, str, bool], list[tuple[int, str, str, str]]] = field(default_factory=dict)
@@ -76,28 +81,30 @@ class FindingCollector:
         *,
         lost: bool = False,
     ) -> None:
-        """One hit on the record with this id; of many in one column, the first ``MOST`` are kept. ``lost``: there is
-        nothing to take in the value's place, so that no policy but quarantine can be followed."""
+        """Add a finding on the record with this id. ``MOST_FINDINGS`` are kept of one reason in one column.
+
+        ``lost``: nothing can replace the value, so that only the policy quarantine is possible.
+        """
         key = (reason, column, lost)
         self._counts[(*key, record)] += 1
-        if self._counts[(*key, record)] <= MOST_PLACES:
+        if self._counts[(*key, record)] <= MOST_FINDINGS:
             self._items.setdefault(key, []).append((record, path, clip(found), clip(expected)))
 
     def findings(self) -> Findings:
-        """All hits, ordered by reason and column, each with its records in order."""
+        """All findings, ordered by reason and column, each with its records in order."""
         result = Findings()
         if not self._items:
             return result
         order = {reason: i for i, reason in enumerate(Reason)}
         for reason, column, lost in sorted(self._items, key=lambda key: (order[key[0]], *key[1:])):
-            hits = sorted(self._items[reason, column, lost], key=lambda hit: hit[0])
+            items = sorted(self._items[reason, column, lost], key=lambda item: item[0])
             result.add(
                 reason,
                 Policy.QUARANTINE if lost else self.policy(reason),
                 column,
-                np.array([hit[0] for hit in hits], np.int64),
-                paths=[hit[1] for hit in hits],
-                found=[hit[2] for hit in hits],
-                expected=[hit[3] for hit in hits],
+                np.array([item[0] for item in items], np.int64),
+                paths=[item[1] for item in items],
+                found=[item[2] for item in items],
+                expected=[item[3] for item in items],
             )
         return result

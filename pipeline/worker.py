@@ -1,6 +1,6 @@
-"""One partition, from its bytes to its shards: the one short loop over the stages.
+"""Process one partition, from its bytes to its shards.
 
-Pure: what it writes and returns depends on the task alone, so any engine, order or repetition gives the same.
+The shards and the receipt depend on the task alone, so every engine, order and repetition gives the same result.
 """
 
 from __future__ import annotations
@@ -20,32 +20,29 @@ from pipeline.batch import Batch, Findings, Samples, pieces, split
 from pipeline.certificate.receipt import Receipt, Repeat, histogram, total_histogram
 from pipeline.findings import FileFault, FileNote
 from pipeline.plan import dataset_names, pages_name, stamp
-from pipeline.readers.formats import Partition, Reading, reader
+from pipeline.readers.formats import Partition, Reading, load_reader
 from pipeline.reasons import Policy, Reason
 from pipeline.schema.load import LoadedSchema
-from pipeline.schema.model import Schema
+from pipeline.schema.model import Split, schema_from_json
 from pipeline.shards.files import data_folder, quarantine_folder
 from pipeline.shards.quarantine import QuarantineWriter
 from pipeline.shards.writer import ShardWriter
 from pipeline.stages.build import Stages, build_stages
 from pipeline.stages.certify import without
-from pipeline.stages.chat.pack import Pack
 from pipeline.stages.sample_columns import assign_splits, with_content_id, with_notes
 
 if TYPE_CHECKING:
     from pipeline.fields import Field
-
-
-# Reading: the batches of one partition, whatever its format.
+    from pipeline.schema.model import Schema
 
 
 def read_partition(partition: Partition, path: Path, schema: Schema, fields: Sequence[Field]) -> Reading:
     """Read a partition of the file at ``path``.
 
-    Yields ``(Batch, Findings)``; the ids of a batch count from 0 over the partition. A bad record is in its
-    batch, with a finding. Raises ``FileFault``, at once or while iterating, when the file itself fails.
+    Yields ``(Batch, Findings)``; ids of records count from 0 over the partition. A bad record stays in its batch and
+    has a finding. Raises ``FileFault``, at once or during the iteration, when the file itself cannot be read.
     """
-    rows = reader(partition.format, partition.source).read(partition, path, schema, fields)
+    rows = load_reader(partition.format, partition.source).read(partition, path, schema, fields)
     if schema.read.group_by is None:
         return rows
     from pipeline.readers.grouped_rows import group_rows
@@ -53,16 +50,13 @@ def read_partition(partition: Partition, path: Path, schema: Schema, fields: Seq
     return group_rows(rows, partition, schema, fields)
 
 
-# One partition, from its bytes to its shards: the one short loop over the stages.
-
-
 PAGES_AT_ONCE = 256
-"""Records whose page images are held at a time: 150 kB of pixels a page."""
+"""Number of records whose page images are in memory at the same time: 150 kB of pixels per page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """All that a worker needs for one partition; plain data, so that it travels to any process."""
+    """Everything that a worker needs for one partition, as plain data that pickles."""
 
     partition: Partition
     schema_json: str
@@ -74,12 +68,12 @@ class Task:
     stamp: tuple[int, int, int]
     fsync: bool = True
     repeats: tuple[Repeat, ...] = ()
-    """Records that the second pass takes out."""
+    """Records that the second pass removes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What one batch added, for whoever shows it."""
+    """The number of rows, quarantined records and tokens of one batch, for the progress display."""
 
     rows: int
     quarantined: int
@@ -93,7 +87,7 @@ def process_partition(task: Task, watch: OnProgress | None = None) -> Receipt | 
     """Read, judge, encode and write one partition.
 
     Returns:
-        The receipt; or, where the file itself fails, what is wrong with it. Its shards are then named by nobody.
+        The receipt; or a note on the fault when the file itself cannot be read. No receipt then names its shards.
     """
     line = _stages(task.schema_json, task.schema_path, task.raw)
     line.start()
@@ -123,11 +117,11 @@ def process_partition(task: Task, watch: OnProgress | None = None) -> Receipt | 
 def _run_stages(
     line: Stages, batch: Batch, findings: Findings, task: Task
 ) -> tuple[Batch, Batch, Samples, Findings]:
-    """One batch through the line: (whole batch, bad records, certified samples, all findings)."""
+    """Run all stages on one batch: (all records, bad records, certified samples, all findings)."""
     for stage in line.records:
         batch, found = stage(batch)
         findings.extend(found)
-    _repeated(batch, findings, task)
+    _add_repeats(batch, findings, task)
     good, bad = split(batch, findings)
     if not len(good):
         return batch, bad, Samples(line.shard.empty_table(), np.empty(0, np.int64)), findings
@@ -137,22 +131,22 @@ def _run_stages(
     samples, found = line.certify(without(samples, found))
     findings.extend(found)
     samples = with_notes(without(samples, found), findings)
-    _none_lost(good, samples, findings)
+    _check_none_lost(good, samples, findings)
     samples = with_content_id(samples, [field.name for field in line.context.columns])
     _, bad = split(batch, findings)
     return batch, bad, samples, findings
 
 
-def _none_lost(good: Batch, samples: Samples, findings: Findings) -> None:
-    """A good record gives a sample, or a finding says why not: anything else would lose it without a word."""
+def _check_none_lost(good: Batch, samples: Samples, findings: Findings) -> None:
+    """Check that every good record gives a sample or has a finding; raises ``LostRecord``."""
     kept = np.isin(good.ids, samples.ids) | np.isin(good.ids, findings.rejected())
     if not kept.all():
         rows = good.rows[~kept][:5].tolist()
         raise LostRecord(f"{good.source}: rows {rows} gave neither a sample nor a finding")
 
 
-def _repeated(batch: Batch, findings: Findings, task: Task) -> None:
-    """Findings of the second pass on records of this batch."""
+def _add_repeats(batch: Batch, findings: Findings, task: Task) -> None:
+    """Add the findings of the second pass on records of this batch."""
     for repeat in task.repeats:
         findings.add(
             Reason.of(repeat.reason), Policy.QUARANTINE, "", batch.ids[batch.rows == repeat.row], found=repeat.first
@@ -160,11 +154,11 @@ def _repeated(batch: Batch, findings: Findings, task: Task) -> None:
 
 
 class LostRecord(RuntimeError):
-    """An error of this program: the accounts would not be whole."""
+    """A fault of this program: the counts of a partition would not add up."""
 
 
 class _Accounts:
-    """Writers and counts of one partition."""
+    """The shard writers and the counts of one partition."""
 
     def __init__(self, task: Task, line: Stages) -> None:
         self._task, self._line = task, line
@@ -189,8 +183,6 @@ class _Accounts:
             self._pages = ShardWriter(staging / data_folder(name), line.pages, 4_000, 50, fsync=task.fsync)
             self._writers[name] = self._pages
         self._names = {field.name: field.shown for field in line.context.fields}
-        packing = self._schema.chat.packing if self._schema.chat is not None else None
-        self._pack = None if packing is None else Pack(packing.capacity)
         self._read = self._bad = 0
         self._counts: dict[Policy, Counter[str]] = {policy: Counter() for policy in Policy}
         self._lengths: dict[str, dict[str, int]] = {}
@@ -201,7 +193,7 @@ class _Accounts:
         """Write one batch and count it."""
         self._read += len(whole)
         self._bad += len(bad)
-        self._quarantine.write(bad, findings.named(self._names))
+        self._quarantine.write(bad, findings.rename_columns(self._names))
         for (reason, policy), count in findings.counts().items():
             self._counts[policy][reason.slug] += count
         for name, part, lengths in self._by_split(whole, samples):
@@ -214,21 +206,18 @@ class _Accounts:
 
     def _by_split(self, whole: Batch, samples: Samples) -> list[tuple[str, Samples, Int64s]]:
         names = dataset_names(self._schema)
-        if self._schema.split is None:
-            samples = self._packed(samples)
+        rule = self._schema.split
+        if rule is None:
+            samples = self._line.finish(samples)
             return [(names[""], samples, _lengths(samples))]
-        keys = split_keys(whole, samples, self._schema)
-        assigned = assign_splits(keys, self._schema.split)
+        keys = split_keys(whole, samples, rule)
+        assigned = assign_splits(keys, rule)
         parts = []
         for name in names:
             keep = assigned == name
-            part = self._packed(Samples(samples.table.filter(keep), samples.ids[keep]))
+            part = self._line.finish(Samples(samples.table.filter(keep), samples.ids[keep]))
             parts.append((names[name], part, _lengths(part)))
         return parts
-
-    def _packed(self, samples: Samples) -> Samples:
-        """Several conversations in one sequence, where the schema says so: last of all, within one split."""
-        return samples if self._pack is None else self._pack(samples)[0]
 
     def _write_pages(self, samples: Samples) -> None:
         if self._pages is None or samples.pages is None:
@@ -241,14 +230,14 @@ class _Accounts:
         self._pages.write(samples.pages.take(pa.array(fresh.values(), pa.int64())))
 
     def abort(self) -> None:
-        """Remove what is not finished."""
+        """Remove the unfinished shards."""
         for writer in self._writers.values():
             writer.abort()
         self._quarantine.abort()
 
     def receipt(self, reading: Reading) -> Receipt:
-        """Close the shards and give the accounts."""
-        # Only what was found is counted: a reader may name a count of zero, or not.
+        """Close the shards and return the receipt."""
+        # Readers differ in whether they name a count of zero, so zeros are left out.
         task = self._task
         dropped = {name: count for name, count in sorted(reading.dropped.items()) if count}
         parts = {name: writer.close() for name, writer in self._writers.items()}
@@ -270,22 +259,21 @@ class _Accounts:
             parts={name: made for name, made in parts.items() if made},
             quarantine=self._quarantine.close(),
             lengths=self._lengths,
-            refers=dict(sorted(self._line.refers().items())),
+            refers=dict(sorted(self._line.refers.items())),
             repeats=task.repeats,
         )
 
 
-def split_keys(whole: Batch, samples: Samples, schema: Schema) -> list[str]:
-    """The split key of each sample: a column's value, or the record's own tokens."""
-    assert schema.split is not None  # noqa: S101 - callers ask only then
-    if schema.split.key == "content":
+def split_keys(whole: Batch, samples: Samples, rule: Split) -> list[str]:
+    """The split key of each sample: the value of a column, or the tokens of the record."""
+    if rule.key == "content":
         return [str(ids) for ids in samples.table["input_ids"].to_pylist()]
-    column = whole.frame[schema.split.key].cast(str).to_list()
+    column = whole.frame[rule.key].cast(str).to_list()
     return [column[i] or "" for i in whole.position(samples.ids).tolist()]
 
 
 def _lengths(samples: Samples) -> Int64s:
-    """Tokens of each sample, int64 [samples]; empty for a table that is not tokenized."""
+    """Number of tokens of each sample, int64 [samples]; empty for a table without tokens."""
     if "input_ids" not in samples.table.column_names:
         return np.empty(0, np.int64)
     import pyarrow.compute as pc
@@ -295,11 +283,11 @@ def _lengths(samples: Samples) -> Int64s:
 
 
 def forget() -> None:
-    """Build the stages anew when they are next asked for: a tokenizer or model file may have changed since."""
+    """Drop the built stages, because a tokenizer or model file may have changed."""
     _stages.cache_clear()
 
 
 @lru_cache(maxsize=16)
 def _stages(schema_json: str, schema_path: str, raw: str) -> Stages:
-    """The stages, built once a process."""
-    return build_stages(LoadedSchema(Schema.model_validate_json(schema_json), Path(schema_path)), Path(raw))
+    """The stages of a schema, built once per process."""
+    return build_stages(LoadedSchema(schema_from_json(schema_json), Path(schema_path)), Path(raw))

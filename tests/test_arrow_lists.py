@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.arrow_lists import elements, flat, lists, offsets, owners, within
+from pipeline.arrow_lists import elements, flatten, lists, offsets, owners, within
 
 NESTED = st.lists(st.lists(st.integers(-5, 5), max_size=5), max_size=8)
 BOXES = st.lists(st.lists(st.tuples(*[st.integers(0, 9)] * 4).map(list), max_size=3), max_size=4)
@@ -17,20 +17,20 @@ BOXES = st.lists(st.lists(st.tuples(*[st.integers(0, 9)] * 4).map(list), max_siz
 @given(NESTED, st.integers(0, 3))
 def test_flat_then_lists_is_the_same_column_also_of_a_slice(rows: list[list[int]], start: int) -> None:
     column = pa.array(rows, pa.list_(pa.int32())).slice(start)
-    values, lengths = flat(column)
+    values, lengths = flatten(column)
     assert lists(values, lengths, pa.list_(pa.int32())).to_pylist() == rows[start:]
 
 
 @given(BOXES)
 def test_boxes_come_as_a_matrix_and_go_back(rows: list[list[list[int]]]) -> None:
     type_ = pa.list_(pa.list_(pa.int16(), 4))
-    values, lengths = flat(pa.chunked_array([pa.array(rows, type_)]))
+    values, lengths = flatten(pa.chunked_array([pa.array(rows, type_)]))
     assert values.shape == (sum(map(len, rows)), 4)
     assert lists(values, lengths, type_).to_pylist() == rows
 
 
 def test_a_null_list_is_empty() -> None:
-    values, lengths = flat(pa.array([[1], None, [2, 3]]))
+    values, lengths = flatten(pa.array([[1], None, [2, 3]]))
     assert values.tolist() == [1, 2, 3]
     assert lengths.tolist() == [1, 0, 2]
 

@@ -11,6 +11,7 @@ import pytest
 
 import pipeline.run
 from pipeline.certificate import cache as caches
+from pipeline.certificate.folder import read_certificate
 from pipeline.certificate.verify import verify
 from pipeline.cli import run
 from pipeline.report.events import SilentWatch
@@ -145,6 +146,29 @@ def test_a_changed_file_is_read_alone(project: Project) -> None:
 def test_an_added_file_is_read_alone(project: Project) -> None:
     project.write("table/0a.csv", "id,text\n1,other\n")
     assert project.rerun() == ["table/0a.csv"]
+
+
+@pytest.mark.parametrize(
+    ("library", "done"),
+    [
+        ("polars", [*CHATS, *TABLES]),
+        ("tokenizers", CHATS),
+        ("jinja2", CHATS),
+        ("pillow", []),  # no schema here names page images
+        ("datasets", []),
+        ("transformers", []),
+    ],
+)
+def test_another_library_makes_anew_what_it_can_change(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str, done: list[str]
+) -> None:
+    root = read_certificate(project.place / "clean").root
+    facts = tmp_path / "installed" / f"{library}-999.0.dist-info"
+    facts.mkdir(parents=True)
+    (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {library}\nVersion: 999.0\n")
+    monkeypatch.syspath_prepend(facts.parent)
+    assert project.rerun() == done
+    assert (read_certificate(project.place / "clean").root == root) == (not done)
 
 
 def test_a_removed_file_is_gone_and_nothing_is_read(project: Project) -> None:

@@ -14,8 +14,8 @@ _HEAD = """# Command line
 
 <!-- Made by `python -m docs.generate` from pipeline/cli; do not edit. -->
 
-`python -m pipeline COMMAND`, or `cleanroom COMMAND` where the package is installed. Exit codes stand in
-[operations](operations.md).
+`python -m pipeline COMMAND`, or `cleanroom COMMAND` where the package is installed; `--version` shows the
+version. Exit codes stand in [operations](operations.md).
 """
 
 

@@ -22,6 +22,27 @@ ignore: ["training_data/images/*"]
 tokenizer: {path: ../tokenizers/layoutlmv3-base}
 model: {family: layoutlmv3}
 ```
+
+## A preset of your own
+
+`preset: ./scans.yaml` lays your own file under the schema: any keys of a schema, for instance what all sources of one
+scanner share. What has a slash or ends in `.yaml` or `.yml` is a path; it starts at the folder of the schema file and
+leads out of it only where it says so by `..`. An absolute path is refused, and so is one that leads out by a link.
+
+```yaml
+# scans.yaml
+kind: layout
+read: {format: json}
+layout:
+  words: words
+  boxes: {column: boxes, order: xyxy, unit: pixel}
+  page: {width: width, height: height}
+  labels: {column: labels, names: [O, B-KEY, I-KEY]}
+```
+
+A preset names no other preset. Paths inside it (`tokenizer`, `model: config`, `chat: template: file`) start at the
+folder of the schema, as if they stood there. A mistake in it is named with its own file and line. The preset counts as
+a part of the schema: when it changes, the next run makes anew what depends on it.
 """
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from pipeline.schema.model import Schema
+from pipeline.schema.model import KINDS, Schema
 
 _HEAD = """# Schema reference
 
@@ -23,7 +23,7 @@ _HEAD = """# Schema reference
 A schema is one YAML file: which files it claims, how their records are read, what they must be, and what they become.
 Keys that are not listed here are refused, with the nearest one that is. `python -m pipeline schema json-schema` prints
 a JSON Schema for editors; the files under `schemas/` are commented examples to start from. `preset:` names a ready part
-of a schema for a known kind of source, see [presets](presets.md).
+of a schema for a known kind of source, or the path of a file with such a part, see [presets](presets.md).
 """
 
 
@@ -34,7 +34,7 @@ def schema_page() -> str:
         heading = f"`{place}`" if place else "The file"
         parts.append(f'\n<a id="{model.__name__}"></a>\n## {heading}\n\n{_text(model.__doc__)}\n')
         parts.append("\n| key | value | default | |\n|---|---|---|---|\n")
-        parts += [_row(name, field) for name, field in model.model_fields.items()]
+        parts += [_row(name, field, _need(name, field, model)) for name, field in _fields(model)]
     return "".join(parts)
 
 
@@ -49,10 +49,24 @@ def _models() -> Iterator[tuple[type[BaseModel], str]]:
         seen.add(model)
         yield model, place
         inner: list[tuple[type[BaseModel], str]] = []
-        for name, field in model.model_fields.items():
+        for name, field in _fields(model):
             below = f"{place}.{name}" if place else name
             inner += [(found, _variant(below, found)) for found in _nested(field.annotation)]
         queue[:0] = inner
+
+
+def _fields(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
+    """The keys of a mapping; those of the file with the section of each kind, behind the columns."""
+    for name, field in model.model_fields.items():
+        yield name, field
+        if model is Schema and name == "columns":
+            yield from ((kind, of.model_fields[kind]) for kind, of in KINDS.items())
+
+
+def _need(name: str, field: FieldInfo, model: type[BaseModel]) -> str:
+    """What holds where a key is left out."""
+    need = "*needed*" if field.is_required() else _default(field.default)
+    return f"kind `{name}` alone: {need}" if model is Schema and name in KINDS else need
 
 
 def _variant(place: str, model: type[BaseModel]) -> str:
@@ -70,9 +84,8 @@ def _nested(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _nested(argument)
 
 
-def _row(name: str, field: FieldInfo) -> str:
-    default = "*needed*" if field.is_required() else _default(field.default)
-    cells = (f"`{name}`", _kind(field.annotation, field.metadata), default, _text(field.description))
+def _row(name: str, field: FieldInfo, need: str) -> str:
+    cells = (f"`{name}`", _kind(field.annotation, field.metadata), need, _text(field.description))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 

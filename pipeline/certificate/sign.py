@@ -1,20 +1,19 @@
 """Signatures over a certificate: a DSSE envelope with Ed25519, beside the plain statement.
 
 The envelope holds the whole statement as its payload, so that it proves itself; verification compares the payload
-with ``certificate.json`` byte by byte. Key ids are those of securesystemslib, so that other in-toto tools read it.
-Specification: https://github.com/secure-systems-lab/dsse (v1). Needs the extra ``[sign]``.
+with ``certificate.json`` byte by byte. Envelope, key ids and signatures are those of securesystemslib (extra
+``[sign]``), so that other in-toto tools read them. Specification:
+https://github.com/secure-systems-lab/dsse (v1).
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
-import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipeline.certificate.failures import Code, Failure, failure
 from pipeline.certificate.folder import read_certificate
@@ -22,7 +21,9 @@ from pipeline.errors import SchemaError, StorageError
 from pipeline.shards.files import FolderLock, storage_errors, write_atomic
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+    from securesystemslib.dsse import Envelope
+    from securesystemslib.signer import CryptoSigner, SSlibKey
 
 ENVELOPE = "certificate.dsse.json"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
@@ -34,21 +35,21 @@ def keygen(private: Path) -> tuple[Path, str]:
     Returns the public key's path and its id. Raises ``StorageError`` where a file is there already: a key is never
     overwritten.
     """
-    _need_cryptography()
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    _need_extra()
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+    from securesystemslib.signer import CryptoSigner
 
-    key = Ed25519PrivateKey.generate()
-    secret = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    open_ = key.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    signer = CryptoSigner.generate_ed25519()
+    secret = signer.private_bytes
+    open_ = (
+        load_pem_private_key(secret, None)
+        .public_key()
+        .public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     )
     public = private.with_name(private.name + ".pub")
     _write_new(public, open_, 0o644)
     _write_new(private, secret, 0o600)
-    return public, key_id(key.public_key())
+    return public, signer.public_key.keyid
 
 
 def envelope(content: bytes, keys: Sequence[Path], held: bytes = b"") -> bytes:
@@ -62,18 +63,19 @@ def envelope(content: bytes, keys: Sequence[Path], held: bytes = b"") -> bytes:
     Raises:
         SchemaError: a key cannot be read.
     """
-    signatures = dict(_signatures(held, content))
+    _need_extra()
+    from securesystemslib.dsse import Envelope
+
+    signed = Envelope(content, PAYLOAD_TYPE, {})
+    try:
+        if _payload(held) == content:
+            signed = _parsed(held)
+    except ValueError:
+        pass  # what is no envelope holds no signature to keep
     for path in keys:
-        key = _private(path)
-        signatures[key_id(key.public_key())] = key.sign(_encoded(content))
-    value = {
-        "payload": base64.b64encode(content).decode("ascii"),
-        "payloadType": PAYLOAD_TYPE,
-        "signatures": [
-            {"keyid": name, "sig": base64.b64encode(signature).decode("ascii")}
-            for name, signature in sorted(signatures.items())
-        ],
-    }
+        signed.sign(_private(path))
+    value = signed.to_dict()
+    value["signatures"].sort(key=lambda signature: str(signature["keyid"]))
     return json.dumps(value, sort_keys=True, indent=1).encode("ascii") + b"\n"
 
 
@@ -103,16 +105,14 @@ def check(
     keys = _trusted(trusted)
     try:
         held = place.read_bytes()
-        payload, signatures = _parsed(held)
+        stale, signed = _payload(held) != content, _parsed(held)
     except FileNotFoundError:
         return (), [failure(Code.SIGNATURE_MISSING, ENVELOPE, "no such file", f"{threshold} signatures")]
     except ValueError as error:
         return (), [failure(Code.SIGNATURE_INVALID, ENVELOPE, str(error), "a DSSE envelope")]
-    if payload != content:
+    if stale:
         return (), [failure(Code.SIGNATURE_STALE, ENVELOPE, "another certificate than certificate.json")]
-    signers = tuple(
-        sorted(name for name, key in keys.items() if any(_holds(key, content, s) for _, s in signatures))
-    )
+    signers = tuple(sorted(key.keyid for key in keys if _has_signed(key, signed)))
     if len(signers) < max(threshold, 1):
         found = f"{len(signers)} valid signatures of {len(keys)} trusted keys"
         return signers, [failure(Code.SIGNATURE_INVALID, ENVELOPE, found, f"at least {max(threshold, 1)}")]
@@ -120,90 +120,80 @@ def check(
 
 
 def is_stale(place: Path, content: bytes) -> bool:
-    """Whether an envelope is there that is of another certificate, or none at all; needs no key."""
+    """Whether an envelope is there that is of another certificate, or none at all; needs no key and no extra."""
     try:
-        return _parsed(place.read_bytes())[0] != content
+        return _payload(place.read_bytes()) != content
     except FileNotFoundError:
         return False
     except (OSError, ValueError):
         return True
 
 
-def key_id(key: Ed25519PublicKey) -> str:
-    """Id of a public key as securesystemslib makes it: sha256 over the key's canonical JSON."""
-    facts = {"keytype": "ed25519", "keyval": {"public": key.public_bytes_raw().hex()}, "scheme": "ed25519"}
-    return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+def _payload(held: bytes) -> bytes:
+    """The statement that an envelope holds, by the standard library alone.
 
-
-def _encoded(payload: bytes) -> bytes:
-    """DSSE's pre-authentication encoding: what is signed."""
-    kind = PAYLOAD_TYPE.encode()
-    return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
-
-
-def _parsed(held: bytes) -> tuple[bytes, list[tuple[str, bytes]]]:
+    Raises ``ValueError`` where it is no envelope of an in-toto statement.
+    """
     try:
-        value: Mapping[str, Any] = json.loads(held)
+        value = json.loads(held)
         if value["payloadType"] != PAYLOAD_TYPE:
             raise ValueError("not an envelope of an in-toto statement")
-        signatures = [(str(s["keyid"]), _base64(s["sig"])) for s in value["signatures"]]
-        return _base64(value["payload"]), signatures
-    except (KeyError, TypeError, AttributeError, RecursionError, binascii.Error) as error:
+        return base64.b64decode(value["payload"], validate=True)
+    except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"not a DSSE envelope: {type(error).__name__}") from error
 
 
-def _base64(text: str) -> bytes:
-    return base64.b64decode(text.encode("ascii"), validate=True)
-
-
-def _signatures(held: bytes, content: bytes) -> Iterator[tuple[str, bytes]]:
-    try:
-        payload, signatures = _parsed(held)
-    except ValueError:
-        return
-    if payload == content:
-        yield from signatures
-
-
-def _holds(key: Ed25519PublicKey, content: bytes, signature: bytes) -> bool:
-    from cryptography.exceptions import InvalidSignature
+def _parsed(held: bytes) -> Envelope:
+    from securesystemslib.dsse import Envelope
 
     try:
-        key.verify(signature, _encoded(content))
-    except InvalidSignature:
-        return False
-    return True
+        return Envelope.from_dict(json.loads(held))
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"not a DSSE envelope: {type(error).__name__}") from error
 
 
-def _private(path: Path) -> Ed25519PrivateKey:
-    _need_cryptography()
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+def _has_signed(key: SSlibKey, signed: Envelope) -> bool:
+    """Whether one of the signatures is the key's.
+
+    ``Envelope.verify`` tries a key only on the signature that names it, and stops at the threshold. DSSE says that
+    the name is a hint, and the verdict names every signer.
+    """
+    from securesystemslib.exceptions import UnverifiedSignatureError
+    from securesystemslib.signer import Signature
+
+    for signature in signed.signatures.values():
+        try:
+            key.verify_signature(Signature(key.keyid, signature.signature), signed.pae())
+        except UnverifiedSignatureError:
+            continue
+        return True
+    return False
+
+
+def _private(path: Path) -> CryptoSigner:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
+    from securesystemslib.signer import CryptoSigner
 
     try:
         key = load_pem_private_key(path.read_bytes(), None)
     except (OSError, ValueError, TypeError) as error:
         raise _bad_key(path, type(error).__name__) from error
-    if not isinstance(key, Ed25519PrivateKey):
-        raise _bad_key(path, "a key of another kind")
-    return key
+    return CryptoSigner(key, _ed25519(path, key.public_key()))
 
 
-def _trusted(folder: Path) -> dict[str, Ed25519PublicKey]:
-    """Public keys of a folder by id; raises ``SchemaError`` where there is none, or one that cannot be read."""
-    _need_cryptography()
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+def _trusted(folder: Path) -> list[SSlibKey]:
+    """Public keys of a folder; raises ``SchemaError`` where there is none, or one that cannot be read."""
+    _need_extra()
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
     keys = {}
     for path in sorted(folder.glob("*.pub")):
         try:
-            key = load_pem_public_key(path.read_bytes())
+            public = load_pem_public_key(path.read_bytes())
         except (OSError, ValueError) as error:
             raise _bad_key(path, type(error).__name__) from error
-        if not isinstance(key, Ed25519PublicKey):
-            raise _bad_key(path, "a key of another kind")
-        keys[key_id(key)] = key
+        key = _ed25519(path, public)
+        keys[key.keyid] = key
     if not keys:
         raise SchemaError(
             "no trusted keys",
@@ -211,7 +201,19 @@ def _trusted(folder: Path) -> dict[str, Ed25519PublicKey]:
             expected="files named *.pub",
             remedy="make one with `keygen`",
         )
-    return keys
+    return list(keys.values())
+
+
+def _ed25519(path: Path, public: PublicKeyTypes) -> SSlibKey:
+    from securesystemslib.signer import KEY_TYPE_ED25519, SSlibKey
+
+    try:
+        key = SSlibKey.from_crypto(public)
+    except ValueError as error:
+        raise _bad_key(path, "a key of another kind") from error
+    if key.keytype != KEY_TYPE_ED25519:
+        raise _bad_key(path, "a key of another kind")
+    return key
 
 
 def _bad_key(path: Path, found: str) -> SchemaError:
@@ -236,10 +238,12 @@ def _write_new(path: Path, content: bytes, mode: int) -> None:
             file.write(content)
 
 
-def _need_cryptography() -> None:
+def _need_extra() -> None:
     try:
         import cryptography  # noqa: F401
+        import securesystemslib  # noqa: F401
     except ImportError:
         raise SchemaError(
-            "signing needs the package cryptography", remedy="pip install 'cleanroom-pipeline[sign]'"
+            "signing needs the packages securesystemslib and cryptography",
+            remedy="pip install 'cleanroom-pipeline[sign]'",
         ) from None

@@ -1,4 +1,7 @@
-"""Workbooks: sheets chosen and headers proven by inspection, rows read from a sandboxed child."""
+"""Workbooks: inspection chooses the sheets and proves their headers; a child process reads the rows.
+
+The child runs the tasks of ``readers.xlsx`` in the sandbox, so that no workbook can hang or crash a run.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from pipeline.schema.reading import Read
 
 _TASKS = "pipeline.readers.xlsx.tasks"
-_FOUND_LENGTH = 80
+_EXCERPT_LENGTH = 80
 """Longest excerpt of a cell in a finding."""
 
 Rows = list[tuple[int, list[str | None]]]
@@ -36,38 +39,38 @@ Rows = list[tuple[int, list[str | None]]]
 def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection:
     """Choose the sheets and prove the header of each: one partition a sheet.
 
-    Hidden sheets that are not read are named, and so are visible ones where only the first is read. A sheet whose
-    header does not hold the expected columns costs that sheet, and is a note with the policy ``error``. Raises
-    ``FileFault`` for a workbook that cannot be opened, a declared sheet that is missing, or where that is every sheet.
+    Notes name the sheets that hold cells and are not read. A sheet whose header lacks the expected columns costs only
+    that sheet and is noted. Raises ``FileFault`` for a workbook that cannot be opened, for a declared sheet that is
+    missing, and if no chosen sheet has the expected columns.
     """
-    read_ = schema.read
-    header, sheets = read_.header, read_.sheets
+    options = schema.read
+    header, wanted = options.header, options.sheets
     request = {
         "path": str(claim.path),
-        "sheets": {"pattern": sheets.pattern} if isinstance(sheets, SheetPattern) else sheets,
-        "cells": read_.limits.workbook_cells,
+        "sheets": {"pattern": wanted.pattern} if isinstance(wanted, SheetPattern) else wanted,
+        "cells": options.limits.workbook_cells,
         "head": header if isinstance(header, int) else 0,
     }
-    frames = run_task(f"{_TASKS}:inspect", request, _limits(read_), claim.source)
-    first: Any = next(frames)
-    tabs: list[tuple[str, str, str]] = [(n, s, k) for n, s, k in first["sheets"]]
+    frames = run_task(f"{_TASKS}:inspect", request, _task_limits(options), claim.source)
+    listing: Any = next(frames)
+    sheets: list[tuple[str, str, str]] = [(n, s, k) for n, s, k in listing["sheets"]]
     partitions: list[Partition] = []
     notes: list[FileNote] = []
-    lost: list[FileNote] = []
+    unproven: list[FileNote] = []
     taken: set[int] = set()
     frame: Any
     for frame in frames:
-        name = tabs[frame["index"]][0]
+        name = sheets[frame["index"]][0]
         taken.add(frame["index"])
         rows: Rows = frame["rows"]
         if not rows:
             notes.append(FileNote(Reason.FILE_EMPTY, claim.source, f"nothing in the sheet {name!r}", "rows"))
             continue
         try:
-            names, row = _header(rows, read_, fields, claim.source)
-        except FileFault as fault_:
-            where = f" in the sheet {name!r}" if len(tabs) > 1 else ""
-            lost.append(replace(fault_.note, found=fault_.note.found + where))
+            names, row = _find_header(rows, options, fields, claim.source)
+        except FileFault as fault:
+            where = f" in the sheet {name!r}" if len(sheets) > 1 else ""
+            unproven.append(replace(fault.note, found=fault.note.found + where))
             continue
         partitions.append(
             Partition(
@@ -80,98 +83,104 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
                 header=names,
             )
         )
-    if lost and not partitions:
-        raise FileFault(lost[0])
-    notes += [*lost, *_skipped(claim.source, tabs, taken)]
+    if unproven and not partitions:
+        raise FileFault(unproven[0])
+    notes += [*unproven, *_unread_sheets(claim.source, sheets, taken)]
     return Inspection(tuple(partitions), tuple(notes))
 
 
 def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Field]) -> Reading:
-    """Read one sheet: see ``pipeline.worker``."""
+    """Batches of the cells of one sheet; blank rows are dropped and counted."""
 
     def batches(dropped: Counter[str]) -> Iterator[tuple[Batch, Findings]]:
-        read_ = schema.read
+        options = schema.read
         request = {
             "path": str(path),
             "sheet": partition.sheet,
             "width": len(partition.header),
             "below": partition.first_row - 1,
-            "fill": read_.merged == "fill",
-            "cells": read_.limits.workbook_cells,
+            "fill": options.merged == "fill",
+            "cells": options.limits.workbook_cells,
             "rows": BATCH_ROWS,
             "bytes": BATCH_BYTES,
         }
         count = 0
-        for frame in run_task(f"{_TASKS}:read", request, _limits(read_), partition.source):
+        for frame in run_task(f"{_TASKS}:read", request, _task_limits(options), partition.source):
             if isinstance(frame, dict):
                 if blank := frame["last"] - partition.first_row + 1 - count:
                     dropped["blank"] = blank
                 continue
-            batch, marks = _batch(frame, partition, count)
+            batch, marks = _decode_batch(frame, partition, count)
             count += len(batch)
             yield batch, _findings(batch, marks, schema, fields)
 
     return Reading(batches)
 
 
-def _limits(read_: Read) -> Limits:
-    return Limits(read_.limits.workbook_seconds, read_.limits.workbook_memory_mb)
+def _task_limits(options: Read) -> Limits:
+    return Limits(options.limits.workbook_seconds, options.limits.workbook_memory_mb)
 
 
-def _header(rows: Rows, read_: Read, fields: Sequence[Field], source: str) -> tuple[tuple[str, ...], int]:
-    """Column names from column A on, and the row they stand in; without a header: none, and row 0."""
-    match read_.header:
+def _find_header(
+    rows: Rows, options: Read, fields: Sequence[Field], source: str
+) -> tuple[tuple[str, ...], int]:
+    """Column names from column A on, and the row of the header; no names and row 0 without a header."""
+    match options.header:
         case "none":
             return (), 0
         case "first":
             row, cells = rows[0]
         case "find":
-            near = [(row, cells) for row, cells in rows[:SEARCH_ROWS] if holds_columns(_names(cells), fields)]
-            if not near:
+            matching = [
+                (row, cells)
+                for row, cells in rows[:SEARCH_ROWS]
+                if holds_columns(_header_names(cells), fields)
+            ]
+            if not matching:
                 wanted = ", ".join(map(repr, expected_names(fields)))
                 raise file_fault(
                     Reason.HEADER_MISSING, source, f"no such row among the first {SEARCH_ROWS}", wanted
                 )
-            row, cells = near[0]
+            row, cells = matching[0]
         case number:
             row, cells = next(((r, c) for r, c in rows if r == number), (number, []))
-    return prove_header(_names(cells), fields, source), row
+    return prove_header(_header_names(cells), fields, source), row
 
 
-def _names(cells: Sequence[str | None]) -> list[str]:
-    """Names of a header row, without the blank ones at its end."""
+def _header_names(cells: Sequence[str | None]) -> list[str]:
+    """Names of a header row, without blank names at the end."""
     names = clean_names(cells)
     while names and not names[-1]:
         names.pop()
     return names
 
 
-def _skipped(source: str, sheets: Sequence[tuple[str, str, str]], taken: set[int]) -> list[FileNote]:
-    """Sheets that hold cells and are not read: hidden ones, and visible ones."""
-    left = [
+def _unread_sheets(source: str, sheets: Sequence[tuple[str, str, str]], taken: set[int]) -> list[FileNote]:
+    """Notes on sheets that hold cells and are not read: the hidden ones, and the visible ones."""
+    unread = [
         (name, state)
         for i, (name, state, kind) in enumerate(sheets)
         if i not in taken and kind == "worksheet"
     ]
     notes = []
     for reason, names in (
-        (Reason.SHEET_HIDDEN, [name for name, state in left if state != "visible"]),
-        (Reason.SHEET_UNREAD, [name for name, state in left if state == "visible"]),
+        (Reason.SHEET_HIDDEN, [name for name, state in unread if state != "visible"]),
+        (Reason.SHEET_UNREAD, [name for name, state in unread if state == "visible"]),
     ):
         if names:
             notes.append(FileNote(reason, source, ", ".join(map(repr, names[:20]))))
     return notes
 
 
-def _batch(frame: memoryview, partition: Partition, count: int) -> tuple[Batch, list[list[Any]]]:
-    """A batch of the child, and its marks: [row in the batch, column, reason slug, found]."""
+def _decode_batch(frame: memoryview, partition: Partition, count: int) -> tuple[Batch, list[list[Any]]]:
+    """A batch from the child, and its marks: [row in the batch, column, reason slug, found]."""
     import polars as pl
     import pyarrow as pa
 
     with pa.ipc.open_stream(pa.py_buffer(frame)) as stream:
         table = stream.read_next_batch()
     marks: list[list[Any]] = json.loads(table.schema.metadata[b"marks"])
-    # Not by to_numpy(), which imports pandas where it is installed.
+    # to_numpy() would import pandas if it is installed.
     rows: Int64s = np.array(np.from_dlpack(table.column(0)), np.int64)
     names = partition.header or tuple(map(str, range(1, table.num_columns)))
     cells = pl.from_arrow(pa.record_batch(table.columns[1:], names=list(names)))
@@ -183,7 +192,7 @@ def _batch(frame: memoryview, partition: Partition, count: int) -> tuple[Batch, 
 def _findings(
     batch: Batch, marks: Sequence[Sequence[Any]], schema: Schema, fields: Sequence[Field]
 ) -> Findings:
-    """Marks on columns that are read, as findings."""
+    """The marks on columns that the schema reads, as findings."""
     findings = Findings()
     assert batch.cells is not None  # noqa: S101
     columns, wanted = batch.cells.columns, set(expected_names(fields))
@@ -197,6 +206,6 @@ def _findings(
             schema.policy(reason),
             column,
             batch.ids[[row for _, _, row, _ in hits]],
-            found=[found[:_FOUND_LENGTH] for *_, found in hits],
+            found=[found[:_EXCERPT_LENGTH] for *_, found in hits],
         )
     return findings

@@ -1,6 +1,7 @@
-"""A partition: one file, one sheet, or one range of a large file, with all that inspection proved about it.
+"""Formats and partitions: the contract of every reader, and the unit that it reads.
 
-Plain data (text, numbers, tuples): it travels to worker processes and into memo keys as JSON.
+A partition is one file, one sheet or one range of a large file, with everything that inspection proved about it. It is
+plain data (text, numbers, tuples), so that it travels to worker processes, and into cache keys, as JSON.
 """
 
 from __future__ import annotations
@@ -22,12 +23,11 @@ if TYPE_CHECKING:
     from pipeline.schema.model import Schema
 
 RANGE_BYTES = 64 * 2**20
-"""Large text files are split into ranges of this size. A constant: ranges, and so shards, are the same on any
-machine."""
+"""Bytes of a range of a large file. A constant, so that ranges, and therefore shards, are equal on any machine."""
 
 BATCH_ROWS = 10_000
 BATCH_BYTES = 32 * 2**20
-"""A batch ends at whichever comes first."""
+"""A batch ends at the row limit or the byte limit, whichever comes first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Partition:
     Attributes:
         source: path of the file relative to the raw folder, with forward slashes.
         schema_index: the schema that claims it.
-        format: csv, lines, jsonl, json, excel, parquet or arrow, settled by inspection.
+        format: csv, lines, jsonl, json, reshaped, excel, parquet or arrow, as inspection proves it.
         order: rank within the file, from 0; records of a lower rank come first.
         sheet: sheet of a workbook.
-        start, end: range read, bytes of a text file, rows of a Parquet file; ``end`` 0 means to the end.
+        start, end: the range to read: bytes of a text file, rows of a Parquet file; ``end`` 0 means to the end.
         first_row: physical line (or sheet row, or row) at ``start``; for tables without a range, the first row
             below the header.
         header: column names, made unique, in the order of the file.
@@ -48,8 +48,8 @@ class Partition:
         delimiter: of a delimited text file.
         decimal: decimal mark of its numbers: ``.``, ``,`` or ``.,`` for either.
         form: of a JSON document: ``array`` or ``object``.
-        grouping: how the rows of a grouped table are read: ``runs`` or ``gather``, see ``group.py``; else empty.
-        share, shares: the part of the group keys that is gathered here, and the number of parts.
+        grouping: how the rows of a grouped table are read: ``runs`` or ``gather`` (see ``grouped_rows``); else empty.
+        share, shares: which part of the group keys this partition gathers, and the number of parts.
     """
 
     source: str
@@ -72,16 +72,16 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What was proved about one file before a record of it is read."""
+    """What inspection proves about one file before any record is read."""
 
     partitions: tuple[Partition, ...]
     notes: tuple[FileNote, ...] = ()
 
 
 class Reading:
-    """The batches of one partition, read as they are asked for.
+    """The batches of one partition, read lazily.
 
-    ``dropped`` counts the rows that are no record, by name (``blank``); it is complete after the iteration.
+    ``dropped`` counts the rows that are not records, by name (``blank``); it is complete after the iteration.
     Rows read = records of all batches + dropped.
     """
 
@@ -94,7 +94,7 @@ class Reading:
 
 
 class Reader(Protocol):
-    """What the module of each format offers."""
+    """The contract of the module of each format."""
 
     def inspect(self, claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection: ...
 
@@ -113,11 +113,11 @@ READERS = {
     "markup": "nested_files",
     "reshaped": "nested_files",
 }
-"""Module of each format."""
+"""Module of the reader of each format."""
 
 
-def reader(format_: str, source: str) -> Reader:
-    """The reader of a format, imported when it is first needed."""
+def load_reader(format_: str, source: str) -> Reader:
+    """The reader of a format, imported on first use. Raises ``FileFault`` for an unknown format."""
     if format_ not in READERS:
         raise file_fault(Reason.FILE_UNREADABLE, source, f"the format {format_!r}", ", ".join(READERS))
     return cast("Reader", import_module(f"pipeline.readers.{READERS[format_]}"))

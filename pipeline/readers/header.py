@@ -1,4 +1,4 @@
-"""The header of a table: its names made unique, and proven to hold the columns that the schema expects."""
+"""The header of a table: its names, made unique, and the proof that it holds the columns that the schema expects."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from pipeline.fields import Field
 
 SEARCH_ROWS = 50
-"""Rows in which ``header: find`` looks."""
+"""Rows that ``header: find`` searches."""
 
 
 def column_of(path: str) -> str:
-    """The column a path begins with: a plain path is the column's name; ``$.meta.width`` looks into ``meta``."""
+    """The column that a path begins with: a plain path is its name; ``$.meta.width`` lies in ``meta``."""
     if not path.startswith("$."):
         return path
     return path[2:].split(".", 1)[0].removesuffix("[]")
 
 
 def expected_names(fields: Sequence[Field], *, required: bool = False) -> list[str]:
-    """Columns the fields are read from, each once, in their order; ``required``: only those that must be there."""
+    """Columns that the fields are read from, each once, in order; ``required``: only those of required fields."""
     names: dict[str, None] = {}
     for field in fields:
         if field.required or not required:
@@ -35,23 +35,23 @@ def expected_names(fields: Sequence[Field], *, required: bool = False) -> list[s
 
 
 def clean_names(cells: Sequence[str | None]) -> list[str]:
-    """Header cells as names: edge white space and a byte order mark do not count. No name of a
-    column may hold a NUL: it becomes U+FFFD."""
+    """Header cells as names, without white space at the ends and byte order marks. A NUL becomes U+FFFD: no column name
+    may hold it."""
     return [(cell or "").strip("\ufeff \t\r\n\xa0").replace("\x00", "\ufffd") for cell in cells]
 
 
 def align_header(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """Names as the schema spells them: one that is not there exactly, but in a single column but for its white space
-    (``page\\nwidth`` for ``page width``) and the form of its accents."""
+    """The names, spelled as in the schema where one column differs from an expected name only in white space
+    (``page\\nwidth`` for ``page width``) or in the Unicode form of its accents."""
     present = set(names)
-    loose = {_loose(name): name for name in wanted if name not in present}
-    if not loose:
+    spelled = {_normalized(name): name for name in wanted if name not in present}
+    if not spelled:
         return list(names)
-    counts = Counter(map(_loose, names))
-    return [loose.get(_loose(n), n) if counts[_loose(n)] == 1 else n for n in names]
+    counts = Counter(map(_normalized, names))
+    return [spelled.get(_normalized(n), n) if counts[_normalized(n)] == 1 else n for n in names]
 
 
-def _loose(name: str) -> str:
+def _normalized(name: str) -> str:
     return " ".join(unicodedata.normalize("NFC", name).split())
 
 
@@ -67,8 +67,8 @@ def holds_columns(names: Sequence[str], fields: Sequence[Field]) -> bool:
 def prove_header(names: Sequence[str], fields: Sequence[Field], source: str) -> tuple[str, ...]:
     """Column names of a file, made unique.
 
-    A column that is not read may stand twice or have no name: it becomes ``name (2)`` or ``(3)``, its place.
-    Raises ``FileFault`` when an expected column is missing or stands twice.
+    A column that is not read may be repeated or have no name: it becomes ``name (2)`` or ``(3)``, by its position.
+    Raises ``FileFault`` if an expected column is missing or repeated.
     """
     wanted = expected_names(fields)
     names = align_header(names, wanted)
@@ -84,13 +84,13 @@ def prove_header(names: Sequence[str], fields: Sequence[Field], source: str) -> 
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Names made unique by their place: ``a, a, ""`` become ``a, a (2), (3)``."""
+    """Names made unique by their position: ``a, a, ""`` become ``a, a (2), (3)``."""
     taken: set[str] = set()
     result = []
-    for place, name in enumerate(names, 1):
-        label = name or f"({place})"
+    for position, name in enumerate(names, 1):
+        label = name or f"({position})"
         while label in taken:
-            label = f"{label} ({place})"
+            label = f"{label} ({position})"
         taken.add(label)
         result.append(label)
     return tuple(result)

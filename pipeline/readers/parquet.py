@@ -1,8 +1,7 @@
-"""Parquet and Arrow files, those of a folder saved by ``datasets`` among them: records in the file's own types.
+"""Parquet and Arrow files, also those that ``datasets`` saves: records in the types of the file.
 
-Only the columns that are read are loaded. Types that a frame has no form for are brought to one that it has
-(dictionaries to their values, decimals to text, or to numbers for a field of numbers, maps to lists of pairs) or
-refused by name.
+Only the columns that the schema reads are loaded. A type that a polars frame does not have is converted (dictionaries
+to their values, decimals to text or, for a field of numbers, to numbers, maps to lists of pairs) or refused by name.
 """
 
 from __future__ import annotations
@@ -35,18 +34,18 @@ _NUMERIC = (Kind.INTEGER, Kind.NUMBER)
 
 
 def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection:
-    """Prove the columns; a Parquet file is cut between row groups, into ranges of about ``RANGE_BYTES``.
+    """Prove the columns, and cut a Parquet file between row groups into ranges of about ``RANGE_BYTES``.
 
-    Raises ``FileFault`` for a file that cannot be opened, a column that is missing or of a type without a form.
+    Raises ``FileFault`` for a file that cannot be opened, a missing column, or a column of an unsupported type.
     """
-    with _faults(claim.source, claim.format):
+    with _errors_as_faults(claim.source, claim.format):
         if claim.format == "parquet":
-            arrow, ranges = _parquet(claim.path)
+            arrow, ranges = _row_ranges(claim.path)
         else:
-            with _stream(claim.path) as reader:
+            with _open_arrow(claim.path) as reader:
                 arrow, ranges = reader.schema, [(0, 0)]
     prove_header(arrow.names, fields, claim.source)
-    columns = _columns(arrow, fields)
+    columns = _read_columns(arrow, fields)
     for name in columns:
         _plain_type(arrow.field(name).type, name, claim.source)
     notes = (FileNote(Reason.FILE_EMPTY, claim.source, "no rows", "rows"),) if not ranges else ()
@@ -69,7 +68,7 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
 
 
 def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Field]) -> Reading:
-    """Read a range of rows: see ``pipeline.worker``."""
+    """Batches of columns in the types of the file, under the names of the schema."""
 
     def batches(_: Counter[str]) -> Iterator[tuple[Batch, Findings]]:
         import polars as pl
@@ -77,10 +76,10 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
         count = 0
         names = align_header(partition.header, expected_names(fields))
         numeric = {field.path: field.type.kind for field in fields if field.type.kind in _NUMERIC}
-        with _faults(partition.source, partition.format):
-            for table in _tables(partition, path):
-                for part in _cut(table):
-                    columns = _frame(part, partition.source, names, [numeric.get(name) for name in names])
+        with _errors_as_faults(partition.source, partition.format):
+            for table in _record_batches(partition, path):
+                for part in _slice_batch(table):
+                    columns = _to_frame(part, partition.source, names, [numeric.get(name) for name in names])
                     ids = np.arange(count, count + len(columns), dtype=np.int64)
                     rows = ids + partition.first_row
                     yield (
@@ -92,18 +91,18 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
     return Reading(batches)
 
 
-def _columns(arrow: pa.Schema, fields: Sequence[Field]) -> tuple[str, ...]:
-    """Columns that are read, as the file spells them, in its order."""
+def _read_columns(arrow: pa.Schema, fields: Sequence[Field]) -> tuple[str, ...]:
+    """Columns that the schema reads, as the file spells them, in its order."""
     wanted = expected_names(fields)
     return tuple(
         name
-        for name, said in zip(arrow.names, align_header(arrow.names, wanted), strict=True)
-        if said in wanted
+        for name, wanted_name in zip(arrow.names, align_header(arrow.names, wanted), strict=True)
+        if wanted_name in wanted
     )
 
 
-def _parquet(path: Path) -> tuple[pa.Schema, list[tuple[int, int]]]:
-    """The schema, and ranges of rows [start, end) that begin and end with a row group."""
+def _row_ranges(path: Path) -> tuple[pa.Schema, list[tuple[int, int]]]:
+    """The Arrow schema, and ranges of rows [start, end) that begin and end with a row group."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
@@ -121,8 +120,8 @@ def _parquet(path: Path) -> tuple[pa.Schema, list[tuple[int, int]]]:
 
 
 @contextmanager
-def _stream(path: Path) -> Iterator[pa.RecordBatchReader]:
-    """The record batches of an Arrow file, of either kind, mapped into memory."""
+def _open_arrow(path: Path) -> Iterator[pa.RecordBatchReader]:
+    """The record batches of an Arrow file or stream, mapped into memory."""
     with pa.memory_map(str(path)) as source:
         magic = source.read(len(_MAGIC))
         source.seek(0)
@@ -135,13 +134,13 @@ def _stream(path: Path) -> Iterator[pa.RecordBatchReader]:
             yield pa.RecordBatchReader.from_batches(file.schema, batches)
 
 
-def _tables(partition: Partition, path: Path) -> Iterator[pa.RecordBatch]:
-    """Record batches of the partition, with its columns only."""
+def _record_batches(partition: Partition, path: Path) -> Iterator[pa.RecordBatch]:
+    """Record batches of the partition, with only its columns."""
     columns = list(partition.header)
     if partition.format == "arrow":
-        with _stream(path) as reader:
+        with _open_arrow(path) as reader:
             for batch in reader:
-                batch.validate(full=True)  # offsets of a damaged file may lead anywhere
+                batch.validate(full=True)  # a damaged file may have offsets out of range
                 yield batch.select(columns)
         return
     import pyarrow.parquet as pq
@@ -156,7 +155,7 @@ def _tables(partition: Partition, path: Path) -> Iterator[pa.RecordBatch]:
             yield batch.select(columns)
 
 
-def _cut(table: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _slice_batch(table: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Slices of at most ``BATCH_ROWS`` rows and about ``BATCH_BYTES``."""
     rows = BATCH_ROWS
     if table.num_rows:
@@ -165,17 +164,17 @@ def _cut(table: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield table.slice(start, rows)
 
 
-def _frame(
+def _to_frame(
     table: pa.RecordBatch, source: str, names: Sequence[str], numeric: Sequence[Kind | None]
 ) -> pl.DataFrame:
-    """The columns under the schema's names; ``numeric``: the kind of a field of numbers, for each."""
+    """The columns under the schema's names. ``numeric``: for each column, the kind of its field if that is a number."""
     import polars as pl
 
     arrays = []
     for name, array, kind in zip(table.schema.names, table.columns, numeric, strict=True):
         plain = _plain_type(array.type, name, source)
         if kind is not None and pa.types.is_decimal(array.type):
-            arrays.append(_numbers(array, kind))
+            arrays.append(_decimals_as_numbers(array, kind))
         else:
             arrays.append(array if array.type == plain else array.cast(plain))
     frame = pl.from_arrow(pa.Table.from_arrays(arrays, names=list(names)))
@@ -183,9 +182,9 @@ def _frame(
     return frame
 
 
-def _numbers(decimals: pa.Array, kind: Kind) -> pa.Array:
-    """Decimals as the nearest doubles, by way of their text: the library's own cast is off by a bit. Whole ones under
-    an integer field are integers, as far as 64 bits hold them all."""
+def _decimals_as_numbers(decimals: pa.Array, kind: Kind) -> pa.Array:
+    """Decimals as the nearest doubles, through their text: the cast of the library may be off by one bit. Decimals
+    without a fraction become integers for an integer field if 64 bits hold them all."""
     if kind is Kind.INTEGER and decimals.type.scale <= 0:
         with suppress(pa.ArrowInvalid):
             return decimals.cast(pa.int64())
@@ -193,7 +192,7 @@ def _numbers(decimals: pa.Array, kind: Kind) -> pa.Array:
 
 
 def _plain_type(type_: pa.DataType, name: str, source: str) -> pa.DataType:
-    """The type a frame can hold that keeps all of a column's values. Raises ``FileFault`` where there is none."""
+    """The type that a frame supports and that keeps all values of a column. Raises ``FileFault`` if there is none."""
     is_ = pa.types
 
     def inner(part: pa.DataType) -> pa.DataType:
@@ -232,8 +231,8 @@ def _plain_type(type_: pa.DataType, name: str, source: str) -> pa.DataType:
 
 
 @contextmanager
-def _faults(source: str, format_: str) -> Iterator[None]:
-    """What the library says of a broken file becomes a fault of this file, without its own words."""
+def _errors_as_faults(source: str, format_: str) -> Iterator[None]:
+    """Turn the errors of the library into a fault of the file, without the library's message."""
     try:
         yield
     except FileFault:

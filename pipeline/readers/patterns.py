@@ -1,4 +1,4 @@
-"""File patterns of a schema, and files that are no input whatever their suffix says."""
+"""File patterns of a schema, and litter: files that are never input, such as lock files and folder settings."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-# Files that are no input whatever their suffix says: locks, temporary files, bookkeeping of file systems.
+# Litter
 
-
-_PREFIXES = {
+_LITTER_PREFIXES = {
     "~$": "lock file of an open document",
     ".~lock.": "lock file of an open document",
     "._": "AppleDouble file",
 }
-_NAMES = {
+_LITTER_NAMES = {
     ".ds_store": "folder settings",
     "thumbs.db": "thumbnail cache",
     "ehthumbs.db": "thumbnail cache",
     "desktop.ini": "folder settings",
 }
-_FOLDERS = {
+_LITTER_FOLDERS = {
     "__macosx": "AppleDouble folder",
     ".git": "version control",
     ".svn": "version control",
@@ -34,7 +33,7 @@ _FOLDERS = {
     "$recycle.bin": "recycle bin",
     ".trash": "recycle bin",
 }
-_SUFFIXES = {
+_LITTER_SUFFIXES = {
     ".swp": "editor's swap file",
     ".swo": "editor's swap file",
     ".tmp": "temporary file",
@@ -46,7 +45,7 @@ _SUFFIXES = {
     ".dvc": "version control",
 }
 
-IMAGES = frozenset(
+IMAGE_SUFFIXES = frozenset(
     (
         ".png",
         ".jpg",
@@ -64,73 +63,73 @@ IMAGES = frozenset(
         ".ppm",
     )
 )
-"""Suffixes of page images: files that records refer to, and that no schema reads."""
+"""Suffixes of page images: records refer to them, and no schema reads them."""
 
 
-def folder_litter(name: str) -> str:
-    """What a folder of this name is, where nothing in it is input; else ""."""
-    return _FOLDERS.get(name.lower(), "")
+def litter_folder(name: str) -> str:
+    """The kind of a litter folder with this name; "" if its files may be input."""
+    return _LITTER_FOLDERS.get(name.lower(), "")
 
 
 def always_litter(name: str) -> str:
-    """What a file of this name is, where no pattern makes it an input; else ""."""
+    """The kind of a litter file with this name, whatever the patterns; "" if it may be input."""
     lowered = name.lower()
-    for prefix, what in _PREFIXES.items():
+    for prefix, what in _LITTER_PREFIXES.items():
         if lowered.startswith(prefix):
             return what
-    return _NAMES.get(lowered, "")
+    return _LITTER_NAMES.get(lowered, "")
 
 
-def usual_litter(name: str, patterns: Sequence[str]) -> str:
-    """What a file of this name is, unless one of the patterns names its suffix, or its leading dot, outright."""
+def litter_unless_named(name: str, patterns: Sequence[str]) -> str:
+    """The kind of a litter file with this name; "" if it may be input or a pattern names its suffix or leading dot."""
     path = PurePosixPath(name)
     suffix = path.suffix.lower()
-    said = [PurePosixPath(pattern).name.lower() for pattern in patterns]
-    if what := _SUFFIXES.get(suffix, ""):
-        return "" if any(pattern.endswith(suffix) for pattern in said) else what
+    names = [PurePosixPath(pattern).name.lower() for pattern in patterns]
+    if what := _LITTER_SUFFIXES.get(suffix, ""):
+        return "" if any(pattern.endswith(suffix) for pattern in names) else what
     if name.endswith("~") or (name.startswith("#") and name.endswith("#")):
         return "editor's backup"
     if name.startswith("."):
-        return "" if any(pattern.startswith(".") for pattern in said) else "hidden file"
+        return "" if any(pattern.startswith(".") for pattern in names) else "hidden file"
     return ""
 
 
-# File patterns of a schema: ``*``, ``?`` and ``[…]`` within one folder, ``**`` for any depth.
+# Patterns: ``*``, ``?`` and ``[…]`` match within one folder, ``**`` at any depth
 
 
 @lru_cache(maxsize=1024)
-def compiled(pattern: str) -> re.Pattern[str]:
+def compile_pattern(pattern: str) -> re.Pattern[str]:
     """The pattern as a regular expression over relative paths with forward slashes, compared in NFC, with case."""
     text = unicodedata.normalize("NFC", pattern).replace("\\", "/").removeprefix("./").strip("/")
-    out, at = [], 0
+    parts, at = [], 0
     while at < len(text):
         if text.startswith("**/", at) and (at == 0 or text[at - 1] == "/"):
-            out.append("(?:[^/]+/)*")
+            parts.append("(?:[^/]+/)*")
             at += 3
         elif text.startswith("**", at):
-            out.append(".*")
+            parts.append(".*")
             at += 2
         elif text[at] == "*":
-            out.append("[^/]*")
+            parts.append("[^/]*")
             at += 1
         elif text[at] == "?":
-            out.append("[^/]")
+            parts.append("[^/]")
             at += 1
         elif (
             text[at] == "[" and (close := text.find("]", at + 2 + (text[at + 1 : at + 2] in ("!", "^")))) > 0
         ):
             inner = text[at + 1 : close].replace("\\", r"\\").replace("[", r"\[")
             inner = "^/" + inner[1:] if inner[0] in "!^" else inner
-            out.append(_class(inner))
+            parts.append(_character_class(inner))
             at = close + 1
         else:
-            out.append(re.escape(text[at]))
+            parts.append(re.escape(text[at]))
             at += 1
-    return re.compile("".join(out), re.DOTALL)
+    return re.compile("".join(parts), re.DOTALL)
 
 
-def _class(inner: str) -> str:
-    """A class of letters; one with a range from high to low holds none, as in the shell."""
+def _character_class(inner: str) -> str:
+    """A character class. One with a reversed range matches nothing, as in the shell."""
     try:
         re.compile(f"[{inner}]")
     except re.error:
@@ -138,14 +137,14 @@ def _class(inner: str) -> str:
     return f"[{inner}]"
 
 
-def matches(path: str, patterns: Sequence[str]) -> bool:
+def matches_any(path: str, patterns: Sequence[str]) -> bool:
     """Whether any of the patterns matches the whole relative path."""
     name = unicodedata.normalize("NFC", path)
-    return any(compiled(pattern).fullmatch(name) for pattern in patterns)
+    return any(compile_pattern(pattern).fullmatch(name) for pattern in patterns)
 
 
-def closest(path: str, patterns: Sequence[str]) -> str:
-    """The pattern most like the path: same suffix first, then the most letters in common; "" without patterns."""
+def closest_pattern(path: str, patterns: Sequence[str]) -> str:
+    """The most similar pattern: first by suffix, then by common characters; "" without patterns."""
     suffix = PurePosixPath(path).suffix.lower()
 
     def likeness(pattern: str) -> tuple[bool, float]:

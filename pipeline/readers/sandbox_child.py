@@ -1,6 +1,6 @@
-"""The child's side of the sandbox: limits first, then the task, its answers in frames on the standard output.
+"""The child's side of the sandbox: it sets its limits, runs a task and writes the answers as frames to its output.
 
-Started by ``sandbox.py`` only. Imports nothing but the standard library before the task does.
+Only ``sandbox_parent`` starts it. Before the task, it imports nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_BARE_MB = 1024
-"""Address space of the bare interpreter where it cannot be asked."""
+_INTERPRETER_MB = 1024
+"""Address space of the interpreter where the system does not tell it."""
 
 
 class TaskFault(Exception):
-    """What a task says of its file; becomes a ``FileFault`` on the other side.
+    """An error of the file that a task reports; the parent raises it as a ``FileFault``.
 
     Args:
         reason: slug of a file reason.
@@ -39,26 +39,26 @@ Task = Callable[[Mapping[str, Any]], Iterator[Answer]]
 
 
 def main() -> None:
-    """Run the tasks that are ordered, one a line of the standard input, until one fails; never returns."""
+    """Run tasks, one a line of standard input, until one fails. Never returns."""
     output = os.dup(1)
-    os.dup2(2, 1)  # whatever a parser prints must not end up between the frames
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    os.dup2(2, 1)  # output of a parser must not mix with the frames
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.meta_path.insert(0, _WithoutPandas())
-    bare = 0
+    interpreter = 0
     for line in sys.stdin.buffer:
         order = json.loads(line)
-        _die_with(order["parent"])
-        task = _task(*order["task"].split(":"))
-        bare = bare or _address_space()
-        if not _served(task, order, bare, output):
+        _end_with_parent(order["parent"])
+        task = _load_task(*order["task"].split(":"))
+        interpreter = interpreter or _address_space()
+        if not _run_task(task, order, interpreter, output):
             break
     os._exit(0)
 
 
-def _task(module: str, name: str) -> Task:
+def _load_task(module: str, name: str) -> Task:
     if module not in sys.modules:
-        gc.disable()  # what an import makes stays: looking for garbage among it is a tenth of the time to start
+        gc.disable()  # imported objects stay: searching them for garbage takes a tenth of the start
         import_module(module)
         gc.freeze()
         gc.enable()
@@ -66,26 +66,26 @@ def _task(module: str, name: str) -> Task:
     return task
 
 
-def _served(task: Task, order: Mapping[str, Any], bare: int, output: int) -> bool:
-    """Run one task; whether another may follow."""
+def _run_task(task: Task, order: Mapping[str, Any], interpreter: int, output: int) -> bool:
+    """Run one task; returns whether the child may take another one."""
     try:
-        _limit(order["seconds"], bare + order["memory_mb"] * 2**20)
+        _set_limits(order["seconds"], interpreter + order["memory_mb"] * 2**20)
         for answer in task(order["request"]):
             _send(output, answer)
         _send(output, {"done": _peak_mb()})
         return True
     except TaskFault as fault:
-        _fault(output, fault.reason, fault.found, fault.expected)
+        _send_fault(output, fault.reason, fault.found, fault.expected)
     except MemoryError:
-        _fault(output, "memory", "", "")
-    except BaseException as error:  # a panic of a Rust parser is no Exception
+        _send_fault(output, "memory", "", "")
+    except BaseException as error:  # a panic of a Rust parser is not an Exception
         name = "panic" if "Panic" in type(error).__name__ else type(error).__name__
-        _fault(output, "file_unreadable", f"the parser failed ({name})", "a sound file")
+        _send_fault(output, "file_unreadable", f"the parser failed ({name})", "a sound file")
     return False
 
 
 class _WithoutPandas:
-    """Lets the import of pandas fail: pyarrow would load it, where it is installed, for nothing that a task needs."""
+    """Makes the import of pandas fail: pyarrow would load it if it is installed, and no task needs it."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
@@ -107,19 +107,19 @@ def _write(output: int, data: memoryview) -> None:
         data = data[os.write(output, data) :]
 
 
-def _fault(output: int, reason: str, found: str, expected: str) -> None:
+def _send_fault(output: int, reason: str, found: str, expected: str) -> None:
     _send(output, {"fault": {"reason": reason, "found": found, "expected": expected}})
 
 
-def _limit(seconds: int, memory: int) -> None:
-    """Limit what this process may take from here on. The parent's clock rules; these hold when it is gone."""
+def _set_limits(seconds: int, memory: int) -> None:
+    """Set the limits of this process. The parent keeps the time; these limits hold if the parent is gone."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    _lower(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + seconds + 5)
-    _lower(resource.RLIMIT_AS, memory)
+    _lower_limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + seconds + 5)
+    _lower_limit(resource.RLIMIT_AS, memory)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _lower(kind: int, wanted: int) -> None:
+def _lower_limit(kind: int, wanted: int) -> None:
     _, hard = resource.getrlimit(kind)
     resource.setrlimit(kind, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
 
@@ -129,22 +129,22 @@ def _address_space() -> int:
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except OSError:
-        return _BARE_MB * 2**20
+        return _INTERPRETER_MB * 2**20
     return pages * resource.getpagesize()
 
 
-def _die_with(parent: int) -> None:
-    """Have the system end this process when its parent ends, however that happens (Linux)."""
+def _end_with_parent(parent: int) -> None:
+    """Let the system kill this process when its parent ends, however that happens (Linux)."""
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it is gone already
+    if os.getppid() != parent:  # the parent is gone already
         os._exit(0)
 
 
 def _peak_mb() -> int:
-    """Most memory this process has held. ``ru_maxrss`` is of no use here: it begins at that of the parent."""
+    """Peak memory of this process in MB. Not ``ru_maxrss``, which begins at that of the parent."""
     try:
         status = Path("/proc/self/status").read_text()
         return int(status.partition("VmHWM:")[2].split()[0]) // 1024

@@ -1,9 +1,9 @@
-"""A child process for parsers that may hang, crash or exhaust the memory: each becomes one fault of the file.
+"""The parent's side of the sandbox: a child process for parsers that may hang, crash or exhaust the memory.
 
-The child runs one task (``module:function``, see ``sandboxed.py``) on one request and answers in frames: a JSON
-object, or the bytes of an Arrow IPC stream. Frames are read as they come, so neither side holds them all. The
-child's time counts while this process waits for it, not while it waits for this process. A child that ended its task
-well serves the next one: starting one takes longer than reading a small file.
+Each of these becomes one fault of the file. The child (``sandbox_child``) runs one task (``module:function``) on one
+request and answers in frames: JSON objects, or bytes of an Arrow IPC stream. The parent reads frames as they come, so
+that neither side holds them all. The time limit counts while the parent waits for the child, not while the child waits.
+A child that finishes its task serves the next one, because starting a child takes longer than reading a small file.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ import pipeline
 from pipeline.findings import FileFault, file_fault
 from pipeline.reasons import Reason
 
-_BOOT = (
+_START_CODE = (
     "import sys,json;sys.path[:]=json.loads(sys.stdin.buffer.readline());"
     "from pipeline.readers.sandbox_child import main;main()"
 )
 _ENVIRONMENT = {
-    "ARROW_DEFAULT_MEMORY_POOL": "system",  # others reserve address space far beyond what they use
+    "ARROW_DEFAULT_MEMORY_POOL": "system",  # other allocators reserve far more address space than they use
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "LANG": "C.UTF-8",
-    # Large arrays come and go: without this the system zeroes their pages anew each time (mallopt(3)).
+    # Keep the pages of large arrays: otherwise the system zeroes them for each new array (mallopt(3)).
     "MALLOC_MMAP_THRESHOLD_": str(2**25),
     "MALLOC_TRIM_THRESHOLD_": str(2**28),
     "MALLOC_TOP_PAD_": str(2**25),
-    # And pages of 2 MB where the system has them: a third of the page faults (glibc 2.35 on; others ignore it).
+    # Pages of 2 MB cause a third of the page faults (from glibc 2.35 on; others ignore it).
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 PIPE_BYTES = 2**20
-FRAME_BYTES = 2**31
-"""Longest frame that is believed."""
+MOST_FRAME_BYTES = 2**31
+"""Longest frame that the parent accepts."""
 KEPT_MB = 512
-"""A child that has held more memory than this is not kept for another task."""
+"""A child whose peak memory is above this is not kept for another task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a task may cost: seconds of work, and memory beyond that of the bare interpreter."""
+    """Limits of a task: seconds of work, and MB of memory beyond those of the interpreter."""
 
     seconds: int
     memory_mb: int
@@ -67,40 +67,40 @@ Frame = dict[str, Any] | memoryview
 
 
 def run_task(task: str, request: Mapping[str, Any], limits: Limits, source: str) -> Iterator[Frame]:
-    """Run a task in a child process and give its frames as they come.
+    """Run a task in a child process and yield its frames as they come.
 
     Args:
         task: ``module:function``; the function takes the request and yields frames.
-        request: plain data.
-        limits: what it may cost.
-        source: the file, for the fault.
+        request: plain data for the task.
+        limits: time and memory.
+        source: the file that a fault names.
 
     Raises:
-        FileFault: the task says so, or needs more time or memory than the limits, or dies.
+        FileFault: the task reports one, exceeds its limits, or dies.
     """
     order = {"task": task, "seconds": limits.seconds, "memory_mb": limits.memory_mb, "request": dict(request)}
     child, frame = _start_task(order, limits, source)
-    good = False
+    finished = False
     try:
         while frame is not None:
             if isinstance(frame, dict) and "fault" in frame:
                 raise _task_fault(frame["fault"], source, limits)
             if isinstance(frame, dict) and "done" in frame:
-                good = frame["done"] < KEPT_MB
+                finished = frame["done"] < KEPT_MB
                 return
             yield frame
-            frame = child.next()
-        raise child.death(limits, source)
+            frame = child.next_frame()
+        raise child.death_fault(limits, source)
     finally:
-        if good:
-            _keep(child)
+        if finished:
+            _keep_idle(child)
         else:
             child.end()
 
 
 def _start_task(order: Mapping[str, Any], limits: Limits, source: str) -> tuple[_Child, Frame | None]:
-    """A child at work, and its first frame. One that died while it was idle is replaced."""
-    kept, _thread.child = getattr(_thread, "child", None), None
+    """A child at work, and its first frame. A child that died while idle is replaced."""
+    kept, _idle.child = getattr(_idle, "child", None), None
     if kept is not None and kept.owner == os.getpid():
         frame = _first_frame(kept, order, limits, source)
         if frame is not None:
@@ -112,18 +112,20 @@ def _start_task(order: Mapping[str, Any], limits: Limits, source: str) -> tuple[
 
 def _first_frame(child: _Child, order: Mapping[str, Any], limits: Limits, source: str) -> Frame | None:
     try:
-        return child.next() if child.ask(order, limits, source) else None
+        return child.next_frame() if child.start(order, limits, source) else None
     except BaseException:
         child.end()
         raise
 
 
-_thread = threading.local()  # Linux ends a child with the thread that started it: each thread has its own
+_idle = (
+    threading.local()
+)  # a child ends with the thread that started it (Linux), so that each thread has its own
 
 
-def _keep(child: _Child) -> None:
-    if getattr(_thread, "child", None) is None:
-        _thread.child = child
+def _keep_idle(child: _Child) -> None:
+    if getattr(_idle, "child", None) is None:
+        _idle.child = child
     else:
         child.end()
 
@@ -131,7 +133,7 @@ def _keep(child: _Child) -> None:
 @atexit.register
 def release() -> None:
     """End the idle child of this thread."""
-    child, _thread.child = getattr(_thread, "child", None), None
+    child, _idle.child = getattr(_idle, "child", None), None
     if child is not None:
         child.end()
 
@@ -146,7 +148,7 @@ class _Child:
         }
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _BOOT],
+            [sys.executable, "-I", "-S", "-c", _START_CODE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -163,10 +165,10 @@ class _Child:
         self._poll.register(self._answer, select.POLLIN | select.POLLHUP)
         self._left = 0.0
         self._limits, self._source = Limits(0, 0), ""
-        self._write(_path())
+        self._write(_module_path())
 
-    def ask(self, order: Mapping[str, Any], limits: Limits, source: str) -> bool:
-        """Give it a task; false where it is dead."""
+    def start(self, order: Mapping[str, Any], limits: Limits, source: str) -> bool:
+        """Give the child a task; false if it is dead."""
         self._left, self._limits, self._source = float(limits.seconds), limits, source
         return self._write({**order, "parent": self.owner})
 
@@ -175,19 +177,19 @@ class _Child:
             self._order.write(json.dumps(line).encode() + b"\n")
             self._order.flush()
         except BrokenPipeError:
-            return False  # the reading end says why
+            return False  # the reading side reports the cause
         return True
 
-    def next(self) -> Frame | None:
-        """The next frame; None when the child has closed its output, even in the middle of a frame.
+    def next_frame(self) -> Frame | None:
+        """The next frame; None if the child has closed its output, even in the middle of a frame.
 
-        Raises ``FileFault`` when its time is up.
+        Raises ``FileFault`` if its time is up.
         """
         head = self._read(9)
         if head is None:
             return None
         kind, size = bytes(head[:1]), int.from_bytes(head[1:], "big")
-        if size > FRAME_BYTES or kind not in (b"J", b"A"):
+        if size > MOST_FRAME_BYTES or kind not in (b"J", b"A"):
             return None
         body = self._read(size)
         if body is None or kind == b"A":
@@ -196,7 +198,7 @@ class _Child:
         return content
 
     def _read(self, size: int) -> memoryview | None:
-        view, at = np.empty(size, np.uint8).data, 0  # not a bytearray, which would be filled with zeros first
+        view, at = np.empty(size, np.uint8).data, 0  # a bytearray would be filled with zeros first
         while at < size:
             started = time.monotonic()
             ready = self._poll.poll(max(self._left, 0) * 1000)
@@ -212,29 +214,29 @@ class _Child:
             at += got
         return view
 
-    def death(self, limits: Limits, source: str) -> FileFault:
-        """What a child died of that could not say it.
+    def death_fault(self, limits: Limits, source: str) -> FileFault:
+        """The fault for a child that died without reporting one.
 
-        Raises ``RuntimeError`` where it did not come as far as the file.
+        Raises ``RuntimeError`` if it died before its first task.
         """
         try:
             code = self._process.wait(timeout=2)
-        except subprocess.TimeoutExpired:  # it is alive, but what it sent is no frame
+        except subprocess.TimeoutExpired:  # alive, but it sent something that is not a frame
             return file_fault(Reason.FILE_UNREADABLE, source, "the parser lost its way", "a sound file")
         self._errors.seek(0)
-        said = self._errors.read(2**16)
+        stderr = self._errors.read(2**16)
         if code == 1:
-            raise RuntimeError(f"the reader process did not start: {said.decode(errors='replace')[-2000:]}")
-        if b"memory allocation of" in said or code == -signal.SIGKILL:
-            return _memory(source, limits)
+            raise RuntimeError(f"the reader process did not start: {stderr.decode(errors='replace')[-2000:]}")
+        if b"memory allocation of" in stderr or code == -signal.SIGKILL:
+            return _memory_fault(source, limits)
         if code == -signal.SIGXCPU:
             found = f"more than {limits.seconds} s to read"
             return file_fault(Reason.FILE_LIMIT, source, found, f"{limits.seconds} s")
-        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        return file_fault(Reason.FILE_UNREADABLE, source, f"the parser crashed ({how})", "a sound file")
+        cause = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        return file_fault(Reason.FILE_UNREADABLE, source, f"the parser crashed ({cause})", "a sound file")
 
     def end(self) -> None:
-        """End it, whatever it is doing."""
+        """Kill the child, whatever it is doing."""
         if self.owner == os.getpid():  # not a copy in a forked process
             self._process.kill()
             self._process.wait()
@@ -248,19 +250,19 @@ class _Child:
             self.end()
 
 
-def _path() -> list[str]:
-    """Where the child looks for modules: exactly where this process does, without running ``site`` again."""
+def _module_path() -> list[str]:
+    """The module search path of the child: that of this process, without running ``site`` again."""
     root = str(Path(pipeline.__file__).resolve().parent.parent)
     return list(dict.fromkeys([*(str(Path(entry).absolute()) for entry in sys.path), root]))
 
 
-def _task_fault(told: Mapping[str, str], source: str, limits: Limits) -> FileFault:
-    """The fault that the task itself names."""
-    if told["reason"] == "memory":
-        return _memory(source, limits)
-    return file_fault(Reason.of(told["reason"]), source, told["found"], told["expected"])
+def _task_fault(answer: Mapping[str, str], source: str, limits: Limits) -> FileFault:
+    """The fault that the task reports."""
+    if answer["reason"] == "memory":
+        return _memory_fault(source, limits)
+    return file_fault(Reason.of(answer["reason"]), source, answer["found"], answer["expected"])
 
 
-def _memory(source: str, limits: Limits) -> FileFault:
+def _memory_fault(source: str, limits: Limits) -> FileFault:
     found = f"more than {limits.memory_mb} MB to read"
     return file_fault(Reason.FILE_LIMIT, source, found, f"{limits.memory_mb} MB")

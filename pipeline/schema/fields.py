@@ -8,10 +8,19 @@ from __future__ import annotations
 
 from pipeline.fields import Field, FieldType, Kind
 from pipeline.reasons import Reason
-from pipeline.schema.chat import Alpaca, Columns, FromColumn, Messages, Preference, PromptCompletion, Tree
+from pipeline.schema.chat import (
+    Alpaca,
+    Chat,
+    Columns,
+    FromColumn,
+    Messages,
+    Preference,
+    PromptCompletion,
+    Tree,
+)
 from pipeline.schema.columns import Column, Item
 from pipeline.schema.layout import Layout, UnitField
-from pipeline.schema.model import Schema, Tokens
+from pipeline.schema.model import ChatSchema, LayoutSchema, Schema, Tokens, TokensSchema
 
 ROLE_KEYS = ("role", "from")
 CONTENT_KEYS = ("content", "value")
@@ -33,12 +42,13 @@ MESSAGES = FieldType(Kind.MESSAGES)
 def fields_of(schema: Schema) -> tuple[Field, ...]:
     """All fields a record of this schema is read into, in a fixed order: columns first, then the kind's own."""
     columns = [_column(name, column, schema.read.decimal) for name, column in schema.columns.items()]
-    if schema.layout is not None:
-        return (*columns, *_layout(schema.layout, schema.read.decimal))
-    if schema.chat is not None:
-        return (*columns, *_chat(schema))
-    if schema.kind == "tokens":
-        return (*columns, *_tokens(schema.tokens or Tokens()))
+    match schema:
+        case LayoutSchema():
+            return (*columns, *_layout(schema.layout, schema.read.decimal))
+        case ChatSchema():
+            return (*columns, *_chat(schema.chat))
+        case TokensSchema():
+            return (*columns, *_tokens(schema.tokens))
     return tuple(columns)
 
 
@@ -136,9 +146,8 @@ def _turns(name: str, path: str, *, text: bool = False) -> Field:
     )  # fmt: skip
 
 
-def _chat(schema: Schema) -> list[Field]:
-    assert schema.chat is not None  # noqa: S101 - the model proves it
-    source = schema.chat.source
+def _chat(chat: Chat) -> list[Field]:
+    source = chat.source
     match source:
         case Columns():
             fields = [_turn("@prompt", source.prompt), _turn("@answer", source.answer)]

@@ -6,22 +6,27 @@ The user's keys win; mappings are merged key by key, lists and values are replac
 from __future__ import annotations
 
 import difflib
-import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
-from typing import Any, get_args
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, NamedTuple, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from pipeline.errors import InputError, SchemaError
-from pipeline.schema.model import Schema
+from pipeline.schema.model import KINDS, Schema, SchemaOfNoKind, schema_of
 from pipeline.schema.rules import rules_of
 
-# ``preset: funsd``: a ready YAML fragment for a known kind of source, under the user's own schema.
+# ``preset: funsd``: a ready YAML fragment for a known kind of source, under the user's own schema; or a
+# fragment of the user's own, ``preset: ./scans.yaml``.
+
+
+PATH = r"[/\\]|\.ya?ml$"
+"""What tells a path from a name; also in the published JSON Schema."""
 
 
 def presets() -> tuple[str, ...]:
@@ -37,13 +42,12 @@ def fragment(name: str) -> dict[str, Any]:
     return found
 
 
-def with_preset(data: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The schema with its preset beneath it.
+def named(name: Any, path: Path) -> dict[str, Any]:
+    """The fragment of a preset named in the schema file ``path``.
 
     Raises:
         SchemaError: no preset has this name.
     """
-    name = data["preset"]
     known = presets()
     if not isinstance(name, str) or name not in known:
         near = difflib.get_close_matches(str(name), known, n=1)
@@ -51,8 +55,46 @@ def with_preset(data: dict[str, Any], path: Path) -> dict[str, Any]:
             "no such preset", where=f"{path}: preset", found=str(name)[:60],
             expected=f"{near[0]}?" if near else ", ".join(known),
         )  # fmt: skip
-    own = {key: value for key, value in data.items() if key != "preset"}
-    return merged(fragment(name), own)
+    return fragment(name)
+
+
+def is_path(name: Any) -> bool:
+    """Whether a preset is given by the path of its file: it has a slash, or the suffix of a YAML file."""
+    return isinstance(name, str) and bool(re.search(PATH, name))
+
+
+def located(name: str, path: Path, line: int) -> Path:
+    """The file of a preset given by its path, which starts at the folder of the schema file.
+
+    A path leads out of that folder only where it says so by ``..``: whoever reads the schema then sees it.
+
+    Args:
+        name: the path as written. path, line: the schema file, and the line of ``preset``.
+
+    Raises:
+        SchemaError: the path is absolute, leads elsewhere by a link, or no file is there.
+    """
+    where, found, folder = f"{path}:{line}: preset", name[:200], path.parent
+    if PurePosixPath(name).is_absolute() or PureWindowsPath(name).is_absolute():
+        raise SchemaError(
+            "a preset is not given by an absolute path", where=where, found=found,
+            expected="a path that starts at the folder of the schema file",
+            remedy="write a relative path (`../presets/scans.yaml`), so that the schema holds on any machine",
+        )  # fmt: skip
+    file = folder / name
+    if not file.is_file():
+        raise SchemaError(
+            "the file of the preset is not there", where=where, found=found,
+            expected=f"a file in {folder}, where the path starts",
+            remedy="correct the path, or name a preset that comes with the program: see docs/presets.md",
+        )  # fmt: skip
+    if ".." not in PurePosixPath(name).parts and folder.resolve() not in file.resolve().parents:
+        raise SchemaError(
+            "the path of the preset leads out of the schema's folder by a link", where=where, found=found,
+            expected=f"a file below {folder}, or a path that shows with `..` that it leads elsewhere",
+            remedy="write the path that the link stands for, or copy the file",
+        )  # fmt: skip
+    return file
 
 
 def merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -64,22 +106,46 @@ def merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-# What is wrong with a schema, in words: the place in the file and the nearest known key.
+# What is wrong with a schema, in words: the place in its file, or its preset's, and the nearest known key.
 
 
 Loc = tuple[str | int, ...]
 """Place in the file: keys and list indexes."""
 
 
-def mistakes(error: ValidationError, data: Any, lines: dict[Loc, int]) -> Iterator[tuple[int, str]]:
-    """(line, text) of each mistake that pydantic names; ``lines`` gives the line of each place."""
+class Place(NamedTuple):
+    """A line of the schema file, or of the file of its preset.
+
+    Attributes:
+        preset: path of the preset's file, empty for the schema file itself.
+        line: from 1.
+    """
+
+    preset: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.preset}, line {self.line}" if self.preset else f"line {self.line}"
+
+
+def place_of(loc: Loc, places: Mapping[Loc, Place]) -> Place:
+    """Where a key or item stands: itself, else the nearest mapping or list around it."""
+    return next((places[loc[:n]] for n in range(len(loc), -1, -1) if loc[:n] in places), Place("", 1))
+
+
+def mistakes(error: ValidationError, data: Any, places: Mapping[Loc, Place]) -> Iterator[tuple[Place, str]]:
+    """(place, text) of each mistake that pydantic names; ``places`` gives the place of each key and item."""
     seen: set[tuple[Loc, str]] = set()
+    kind = str(data.get("kind")) if isinstance(data, dict) else ""
+    model = KINDS.get(kind, SchemaOfNoKind)
     for item in error.errors():
+        if said := _section(item, kind):
+            yield place_of(item["loc"] if item["type"] == "none_required" else (), places), said
+            continue
         loc, unions = _in_file(item["loc"], data)
-        line = next((lines[loc[:n]] for n in range(len(loc), -1, -1) if loc[:n] in lines), 1)
         name = ".".join(str(part) for part in loc) or "schema"
         if item["type"] == "extra_forbidden":
-            known = _known_keys(Schema, item["loc"][:-1])
+            known = _known_keys(model, item["loc"][:-1])
             near = difflib.get_close_matches(str(loc[-1]), known, n=1, cutoff=0.5)
             text = f"{name}: unknown key; " + (
                 f"did you mean `{near[0]}`?" if near else f"known here: {', '.join(known)}"
@@ -97,7 +163,22 @@ def mistakes(error: ValidationError, data: Any, lines: dict[Loc, int]) -> Iterat
             text = f"{name}: {message[0].lower()}{message[1:]}{shown}"
         if (loc, "" if unions else text) not in seen:
             seen.add((loc, "" if unions else text))
-            yield line, text
+            yield place_of(loc, places), text
+
+
+def _section(item: ErrorDetails, kind: str) -> str:
+    """What is said where a section of a kind is missing or another kind's; empty for any other mistake."""
+    if kind not in KINDS or len(item["loc"]) != 1:
+        return ""
+    name = str(item["loc"][0])
+    is_absent = item["type"] == "missing" or item["input"] is None
+    if item["type"] == "none_required" and name in KINDS:
+        return f"schema: kind is {kind!r}: section `{name}` does not belong"
+    if name == kind and is_absent:
+        return f"schema: kind is {kind!r}: section `{name}` is missing"
+    if name == "tokenizer" and is_absent:
+        return f"schema: kind {kind!r} needs a `tokenizer`"
+    return ""
 
 
 def _in_file(loc: tuple[str | int, ...], data: Any) -> tuple[Loc, bool]:
@@ -154,15 +235,23 @@ MAX_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class LoadedSchema:
-    """A schema with the file it came from; relative paths in it start at ``folder``."""
+    """A schema with the file it came from; relative paths in it start at ``folder``.
+
+    Attributes:
+        preset: the file under it, where ``preset`` gives a path.
+    """
 
     schema: Schema
     path: Path
+    preset: Path | None = None
 
     @property
     def folder(self) -> Path:
         """Folder of the schema file."""
         return self.path.parent
+
+
+_EXPECTED = {"schema": "a mapping with `version: 1`", "preset": "keys of a schema"}
 
 
 class _Loader(yaml.CSafeLoader):
@@ -186,13 +275,7 @@ def load_schema(path: Path) -> LoadedSchema:
         SchemaError: it is not YAML, or not a schema; every mistake is named with its line.
     """
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise SchemaError(
-                "the schema file is too large", where=str(path), expected=f"at most {MAX_BYTES} bytes"
-            )
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise SchemaError("the schema is not UTF-8", where=str(path), found=f"byte {error.start}") from None
+        text = _read(path, "schema")
     except OSError as error:
         raise InputError(
             "the schema file cannot be read",
@@ -200,27 +283,28 @@ def load_schema(path: Path) -> LoadedSchema:
             found=error.strerror or type(error).__name__,
             remedy="check the path given with --schema or --schemas",
         ) from None
-    data, lines = _parse(text, path)
-    data = _with_preset(data, path)
+    data, lines = _parse(text, path, "schema")
+    places = {loc: Place("", line) for loc, line in lines.items()}
+    data, preset = _with_preset(data, places, path)
     try:
-        schema = Schema.model_validate_json(json.dumps(data))
+        schema = schema_of(data)
     except ValidationError as error:
-        found = sorted(mistakes(error, data, lines), key=lambda mistake: mistake[0])
+        found = sorted(mistakes(error, data, places), key=lambda mistake: mistake[0])
         raise SchemaError(
             f"{len(found)} mistake{'s' if len(found) > 1 else ''} in the schema\n"
-            + "\n".join(f"  line {line}: {text}" for line, text in found),
+            + "\n".join(f"  {place}: {text}" for place, text in found),
             where=str(path),
             remedy=f"correct the file; `python -m pipeline schema check {path}` checks it again",
         ) from None
     try:
         rules_of(schema)
     except SchemaError as error:
-        line = lines.get(tuple(error.where.split(".")), 1)
+        place = place_of(tuple(error.where.split(".")), places)
         raise SchemaError(
-            error.what, where=f"{path}:{line}: {error.where}", found=error.found, expected=error.expected,
-            remedy=error.remedy,
+            error.what, where=f"{place.preset or path}:{place.line}: {error.where}", found=error.found,
+            expected=error.expected, remedy=error.remedy,
         ) from None  # fmt: skip
-    return LoadedSchema(schema, path)
+    return LoadedSchema(schema, path, preset)
 
 
 def load_schemas(paths: list[Path]) -> list[LoadedSchema]:
@@ -241,29 +325,77 @@ def load_schemas(paths: list[Path]) -> list[LoadedSchema]:
     return loaded
 
 
-def _with_preset(data: Any, path: Path) -> Any:
-    if isinstance(data, dict) and "preset" in data:
-        return with_preset(data, path)
+def _read(path: Path, what: str) -> str:
+    """The text of a schema or preset; raises ``OSError`` where it cannot be read."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise SchemaError(
+                f"the {what} file is too large", where=str(path), expected=f"at most {MAX_BYTES} bytes"
+            )
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SchemaError(f"the {what} is not UTF-8", where=str(path), found=f"byte {error.start}") from None
+
+
+def _with_preset(data: Any, places: dict[Loc, Place], path: Path) -> tuple[Any, Path | None]:
+    """The schema with its preset beneath it, and the preset's file where it is given by a path.
+
+    ``places`` gains the places of the preset's file; what the schema file says itself keeps its own.
+    """
+    if not isinstance(data, dict) or "preset" not in data:
+        return data, None
+
+    name, file = data["preset"], None
+    if is_path(name):
+        file = located(name, path, places["preset",].line)
+        under = _own_preset(file, name, places, f"{path}:{places['preset',].line}: preset")
+    else:
+        under = named(name, path)
+    return merged(under, {key: value for key, value in data.items() if key != "preset"}), file
+
+
+def _own_preset(file: Path, name: str, places: dict[Loc, Place], where: str) -> dict[str, Any]:
+    """The fragment in a file of the user's own."""
+    try:
+        text = _read(file, "preset")
+    except OSError as error:
+        raise SchemaError(
+            "the file of the preset cannot be read", where=where, found=error.strerror or type(error).__name__,
+            expected="a file that may be read", remedy="check the file and its permissions",
+        ) from None  # fmt: skip
+    data, lines = _parse(text, file, "preset")
+    if not isinstance(data, dict):
+        raise SchemaError(
+            "the preset is no mapping", where=str(file), found=type(data).__name__, expected="keys of a schema",
+            remedy="write keys as in a schema file; those of the schema win",
+        )  # fmt: skip
+    if "preset" in data:
+        raise SchemaError(
+            "a preset names a preset", where=f"{file}:{lines['preset',]}: preset", found=str(data["preset"])[:200],
+            expected="keys of a schema, without `preset`", remedy="copy the keys of the other preset into this one",
+        )  # fmt: skip
+    for loc, line in lines.items():
+        places.setdefault(loc, Place(name, line))
     return data
 
 
-def _parse(text: str, path: Path) -> tuple[Any, dict[Loc, int]]:
-    """The data, and the line of each key and item."""
+def _parse(text: str, path: Path, what: str) -> tuple[Any, dict[Loc, int]]:
+    """The data, and the line of each key and item; ``what`` says whether it is a schema or a preset."""
     lines: dict[Loc, int] = {}
     try:
         node = yaml.compose(text, Loader=_Loader)
         if node is None:
-            raise SchemaError("the schema is empty", where=str(path), expected="a mapping with `version: 1`")
+            raise SchemaError(f"the {what} is empty", where=str(path), expected=_EXPECTED[what])
         _walk(node, (), lines, path)
         data = yaml.load(text, Loader=_Loader)  # noqa: S506 - a subclass of the safe loader
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{path}:{mark.line + 1}" if mark else str(path)
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise SchemaError("the schema is not valid YAML", where=place, found=str(problem)) from None
+        raise SchemaError(f"the {what} is not valid YAML", where=place, found=str(problem)) from None
     except (RecursionError, ValueError) as error:
         raise SchemaError(
-            "the schema is not valid YAML", where=str(path), found=type(error).__name__
+            f"the {what} is not valid YAML", where=str(path), found=type(error).__name__
         ) from None
     return data, lines
 

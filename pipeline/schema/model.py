@@ -1,11 +1,13 @@
-"""The schema language, version 1: the whole YAML file as one strict model."""
+"""The schema language, version 1: the whole YAML file as one strict model, one for each kind."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field as Is
-from pydantic import field_validator, model_validator
+from pydantic import SerializerFunctionWrapHandler, field_serializer, field_validator, model_validator
 
 from pipeline.reasons import Policy, Reason, Scope
 from pipeline.schema.chat import Chat
@@ -109,6 +111,9 @@ class Split(Strict):
 class Schema(Strict):
     """One schema file: which files it claims, how their records are read, judged and encoded."""
 
+    # What all kinds share. Each kind's own model adds its section, and null for the sections of the others: digests
+    # bind the dumped model, absent sections included.
+
     version: Literal[1]
     name: Annotated[str, Is(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=60)]
     """Name of the data set in the output folder."""
@@ -120,10 +125,6 @@ class Schema(Strict):
     """Patterns of files that are known and not read."""
     read: Read = Read()
     columns: dict[str, Column] = {}
-    layout: Layout | None = None
-    chat: Chat | None = None
-    table: Table | None = None
-    tokens: Tokens | None = None
     tokenizer: Tokenizer | None = None
     model: Model = Model()
     policies: dict[str, Literal["quarantine", "repair", "flag"]] = {}
@@ -155,20 +156,109 @@ class Schema(Strict):
                 raise ValueError(f"{slug} cannot be {policy!r}; it can be {sorted(p.value for p in allowed)}")
         return policies
 
-    @model_validator(mode="after")
-    def _sections(self) -> Schema:
-        for kind in ("layout", "chat", "table", "tokens"):
-            given = getattr(self, kind) is not None
-            if given != (kind == self.kind) and not (kind == "tokens" == self.kind):
-                raise ValueError(
-                    f"kind is {self.kind!r}: section `{kind}` "
-                    + ("does not belong" if given else "is missing")
-                )
-        if self.kind in ("layout", "chat") and self.tokenizer is None:
-            raise ValueError(f"kind {self.kind!r} needs a `tokenizer`")
-        return self
-
     def policy(self, reason: Reason) -> Policy:
         """What becomes of a record with this finding."""
         chosen = self.policies.get(reason.slug)
         return Policy(chosen) if chosen else reason.facts.default
+
+    @property
+    def template_file(self) -> str | None:
+        """File with a chat template that the kind's section names, relative to the schema file."""
+        return None
+
+
+class LayoutSchema(Schema):
+    """A schema of documents with one box a word."""
+
+    kind: Literal["layout"]
+    layout: Layout
+    chat: None = None
+    table: None = None
+    tokens: None = None
+    tokenizer: Tokenizer
+
+
+class ChatSchema(Schema):
+    """A schema of conversations."""
+
+    kind: Literal["chat"]
+    layout: None = None
+    chat: Chat
+    table: None = None
+    tokens: None = None
+    tokenizer: Tokenizer
+
+    @property
+    def template_file(self) -> str | None:
+        return self.chat.template.file
+
+
+class TableSchema(Schema):
+    """A schema of typed tables."""
+
+    kind: Literal["table"]
+    layout: None = None
+    chat: None = None
+    table: Table
+    tokens: None = None
+
+
+class TokensSchema(Schema):
+    """A schema of rows that are tokenized already. The section may be left out: its defaults then hold."""
+
+    kind: Literal["tokens"]
+    layout: None = None
+    chat: None = None
+    table: None = None
+    tokens: Tokens = Tokens()
+
+    @field_serializer("tokens", mode="wrap")
+    def _left_out_as_null(self, tokens: Tokens, dump: SerializerFunctionWrapHandler) -> Any:
+        """A section left out is dumped as null: digests bind what was written."""
+        return dump(tokens) if "tokens" in self.model_fields_set else None
+
+
+class SchemaOfNoKind(Schema):
+    """What is checked where ``kind`` is missing or none: never valid, but every other mistake is found as well."""
+
+    layout: Layout | None = None
+    chat: Chat | None = None
+    table: Table | None = None
+    tokens: Tokens | None = None
+
+
+AnySchema = Annotated[LayoutSchema | ChatSchema | TableSchema | TokensSchema, Is(discriminator="kind")]
+"""A schema of any kind, told apart by ``kind``."""
+
+KINDS: dict[str, type[Schema]] = {
+    "layout": LayoutSchema,
+    "chat": ChatSchema,
+    "table": TableSchema,
+    "tokens": TokensSchema,
+}
+"""The model of each kind, by the name that stands in ``kind``."""
+
+
+def schema_of(data: Any) -> Schema:
+    """The schema of parsed YAML or JSON. The model is chosen by ``kind`` before anything is checked, so that each
+    mistake is placed as it stands in the file, and an unknown kind hides no other mistake.
+
+    Raises:
+        pydantic.ValidationError: it is no schema.
+    """
+    model: type[Schema] = SchemaOfNoKind
+    if isinstance(data, Mapping):
+        model = KINDS.get(str(data.get("kind")), SchemaOfNoKind)
+        # A section that is null is one that is left out; so the dump of a schema gives the same schema again.
+        data = {key: value for key, value in data.items() if key not in KINDS or value is not None}
+    # By way of JSON: there the strict models take a list where Python code says a tuple.
+    return model.model_validate_json(json.dumps(data))
+
+
+def schema_from_json(text: str) -> Schema:
+    """The schema that ``Schema.model_dump_json`` wrote.
+
+    Raises:
+        pydantic.ValidationError: it is no schema.
+    """
+    return schema_of(json.loads(text))

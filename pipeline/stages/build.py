@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from pipeline.stages.cast import Cast
 from pipeline.stages.certify import Certify
 from pipeline.stages.context import Context
 from pipeline.stages.judge import Judge
+from pipeline.stages.kind import Finish, Kind
 from pipeline.stages.sample_columns import CONTENT
 
 if TYPE_CHECKING:
@@ -34,28 +36,28 @@ class Stages:
         certify: judges the samples.
         shard: Arrow schema of the samples.
         pages: Arrow schema of the page images, None without images.
+        labels: names of the label ids, in order.
+        template: text of the chat template, None without one.
+        finish: the last step over certified samples of one split.
+        refers: sha256 of each other file that the records of the partition in work named, by its path in the raw
+            folder.
     """
 
-    context: Context
+    context: Context[Schema]
     records: tuple[RecordStage, ...]
     judge: Judge
     encode: EncodeStage
     certify: Certify
     shard: pa.Schema
     pages: pa.Schema | None
+    labels: tuple[str, ...]
+    template: str | None
+    finish: Finish
+    refers: dict[str, str]
 
     def start(self) -> None:
         """Begin a partition: stages forget which files the records of the one before named."""
-        for stage in self._referring():
-            stage.refers.clear()
-
-    def refers(self) -> dict[str, str]:
-        """sha256 of each other file that the records of this partition named, by its path in the raw folder."""
-        return {name: digest for stage in self._referring() for name, digest in stage.refers.items()}
-
-    def _referring(self) -> list[Any]:
-        """Stages that read files which records name: they keep ``refers: dict[str, str]``."""
-        return [stage for stage in (*self.records, self.encode) if hasattr(stage, "refers")]
+        self.refers.clear()
 
 
 def build_stages(loaded: LoadedSchema, raw: Path) -> Stages:
@@ -64,21 +66,27 @@ def build_stages(loaded: LoadedSchema, raw: Path) -> Stages:
     Raises:
         SchemaError, TokenizerError: something the schema names is not there or does not fit together.
     """
-    context = context_of(loaded, raw)
-    kind = _kind(loaded.schema)
-    judge = Judge(loaded.schema)
-    records = (Cast(loaded.schema, context.fields), judge, *kind.record_stages(context))
-    pages = getattr(kind, "pages_schema", None)
-    shard = kind.shard_schema(context).append(CONTENT)
+    schema = loaded.schema
+    kind = kind_of(schema)
+    kind.check(schema)
+    labels = kind.label_names(schema)
+    context = _context(loaded, raw, labels)
+    judge = Judge(schema)
+    own = kind.stages(context)
+    shard = own.shard.append(CONTENT)
     _each_once(shard, loaded)
     return Stages(
-        context,
-        records,
-        judge,
-        kind.encoder(context),
-        Certify(context),
-        shard,
-        pages(context) if pages else None,
+        context=context,
+        records=(Cast(schema, context.fields), judge, *own.records),
+        judge=judge,
+        encode=own.encode,
+        certify=Certify(context, kind.sample_rules(schema)),
+        shard=shard,
+        pages=own.pages,
+        labels=labels,
+        template=own.template,
+        finish=own.finish,
+        refers=own.refers,
     )
 
 
@@ -93,17 +101,13 @@ def _each_once(shard: pa.Schema, loaded: LoadedSchema) -> None:
         )
 
 
-def context_of(loaded: LoadedSchema, raw: Path) -> Context:
+def _context(loaded: LoadedSchema, raw: Path, labels: tuple[str, ...]) -> Context[Schema]:
     """What the stages are built from: tokenizer loaded, limits of the model known."""
     import pyarrow as pa
 
     from pipeline.models.families import limits_for
 
     schema = loaded.schema
-    if schema.kind == "table":
-        from pipeline.stages.table import check
-
-        check(schema)
     tokenizer = _tokenizer(loaded)
     fields = fields_of(schema)
     own = {field.name: field for field in fields if not field.name.startswith("@")}
@@ -116,21 +120,9 @@ def context_of(loaded: LoadedSchema, raw: Path) -> Context:
         tokenizer=tokenizer,
         limits=limits_for(
             schema.model, loaded.folder, tokenizer.size if tokenizer else None,
-            tokenizer.pad_id if tokenizer else None, len(label_names(schema)) or None,
+            tokenizer.pad_id if tokenizer else None, len(labels) or None,
         ),
     )  # fmt: skip
-
-
-def label_names(schema: Schema) -> tuple[str, ...]:
-    """Names of the label ids in order: what a model's ``id2label`` must say."""
-    if schema.layout is not None:
-        labels = schema.layout.labels or schema.layout.page_label
-        return labels.names if labels is not None else ()
-    if schema.kind == "table":
-        from pipeline.stages import table
-
-        return table.label_names(schema)
-    return ()
 
 
 def _tokenizer(loaded: LoadedSchema) -> Tokenizer | None:
@@ -141,22 +133,39 @@ def _tokenizer(loaded: LoadedSchema) -> Tokenizer | None:
     return load(loaded.schema.tokenizer, loaded.folder)
 
 
-def _kind(schema: Schema) -> Any:
-    """The module with the stages of the schema's kind."""
-    match schema.kind:
-        case "layout":
-            from pipeline.stages.layout import stage as layout
+def _layout() -> Kind[Any]:
+    from pipeline.stages.layout.stage import LayoutKind
 
-            return layout
-        case "chat":
-            from pipeline.stages.chat import stage as chat
+    return LayoutKind()
 
-            return chat
-        case "table":
-            from pipeline.stages import table
 
-            return table
-        case _:
-            from pipeline.stages import pretokenized as tokens
+def _chat() -> Kind[Any]:
+    from pipeline.stages.chat.stage import ChatKind
 
-            return tokens
+    return ChatKind()
+
+
+def _table() -> Kind[Any]:
+    from pipeline.stages.table import TableKind
+
+    return TableKind()
+
+
+def _tokens() -> Kind[Any]:
+    from pipeline.stages.pretokenized import TokensKind
+
+    return TokensKind()
+
+
+KINDS: Mapping[str, Callable[[], Kind[Any]]] = {
+    "layout": _layout,
+    "chat": _chat,
+    "table": _table,
+    "tokens": _tokens,
+}
+"""Each kind by its name in a schema, imported when it is first asked for."""
+
+
+def kind_of(schema: Schema) -> Kind[Any]:
+    """The kind of a schema."""
+    return KINDS[schema.kind]()

@@ -23,12 +23,12 @@ from pipeline.findings import FindingCollector, clip
 from pipeline.reasons import Policy, Reason
 from pipeline.schema.model import Schema
 from pipeline.values import arrow_cast, parse_text, text_checks
-from pipeline.values.grouped import ROWS, constant_of_rows, list_of_rows
+from pipeline.values.grouped import ROWS_COLUMN, constant_of_rows, list_of_rows
 from pipeline.values.json_convert import EXPECTED
 from pipeline.values.json_decode import Decoder
 from pipeline.values.parse_text import Report
 from pipeline.values.paths import FieldPath, field_paths, holds_kind, map_nested
-from pipeline.values.text_checks import CANDIDATE, mojibake
+from pipeline.values.text_checks import DOUBLE_ENCODED, repair_mojibake
 
 if TYPE_CHECKING:
     import polars as pl
@@ -130,9 +130,9 @@ class _TextCheck:
     def _twice_encoded(self, texts: pl.Series, owners: Int64s) -> pl.Series:
         import polars as pl
 
-        places = np.flatnonzero(texts.str.contains(CANDIDATE).to_numpy())
+        places = np.flatnonzero(texts.str.contains(DOUBLE_ENCODED).to_numpy())
         found = zip(places.tolist(), texts[pl.Series(places)].to_list(), strict=True)
-        proven = {place: pair for place, value in found if (pair := mojibake(value)) is not None}
+        proven = {place: pair for place, value in found if (pair := repair_mojibake(value)) is not None}
         if not proven:
             return texts
         at = np.array(list(proven), np.int64)
@@ -174,95 +174,103 @@ class Cast:
         """The batch with its typed frame; what the reader handed over stays as it is."""
         import polars as pl
 
-        hits = FindingCollector(self.schema.policy)
+        collector = FindingCollector(self.schema.policy)
         report = Report(Findings(), self.schema.policy, batch.ids)
         unread = np.zeros(len(batch), bool) if batch.unread is None else batch.unread
         if batch.cells is not None:
-            columns = self._table(batch, batch.cells, unread, hits, report)
+            columns = self._table(batch, batch.cells, unread, collector, report)
         elif batch.columns is not None:
-            columns = [self._frame(r, batch.columns, hits, report) for r in self._readings]
+            columns = [self._frame(r, batch.columns, collector, report) for r in self._readings]
         else:
-            columns = self._json(batch, unread, hits)
+            columns = self._json(batch, unread, collector)
         frame = pl.DataFrame([self._field(i, columns, report) for i in range(len(self.fields))])
-        if not batch.sound:
+        if not batch.clean:
             frame = check_texts(frame, self.fields, self.schema, report)
-        findings = hits.findings()
+        findings = collector.findings()
         findings.extend(report.findings)
         return batch.with_frame(frame), findings
 
     # ── where the values come from ───────────────────────────────────────────────────────────────────────
-    def _json(self, batch: Batch, unread: Mask, hits: FindingCollector) -> list[pl.Series]:
+    def _json(self, batch: Batch, unread: Mask, collector: FindingCollector) -> list[pl.Series]:
         import pyarrow as pa
 
         assert batch.raw is not None  # noqa: S101
         raw = batch.raw.filter(pa.array(~unread)) if unread.any() else batch.raw
-        columns = self._decoder(raw, batch.ids[~unread], hits)
+        columns = self._decoder(raw, batch.ids[~unread], collector)
         return [scatter(column, ~unread) for column in columns] if unread.any() else columns
 
     def _table(
-        self, batch: Batch, cells: pl.DataFrame, unread: Mask, hits: FindingCollector, report: Report
+        self, batch: Batch, cells: pl.DataFrame, unread: Mask, collector: FindingCollector, report: Report
     ) -> list[pl.Series]:
         plain = parse_text.parse_plain_columns(cells, self._readings, batch.decimal)
         return [
-            self._cells(reading, batch, cells, unread, hits, report) if column is None else column
-            for reading, column in zip(self._readings, plain, strict=True)
+            self._cells(field_path, batch, cells, unread, collector, report) if column is None else column
+            for field_path, column in zip(self._readings, plain, strict=True)
         ]
 
     def _cells(
         self,
-        reading: FieldPath,
+        field_path: FieldPath,
         batch: Batch,
         cells: pl.DataFrame,
         unread: Mask,
-        hits: FindingCollector,
+        collector: FindingCollector,
         report: Report,
     ) -> pl.Series:
         import polars as pl
 
-        name = reading.steps[0].key
+        name = field_path.steps[0].key
         none = pl.Series(name, [None], pl.String).new_from_index(0, len(batch))
         column = cells.get_column(name) if name in cells.columns else none
         if column.dtype.is_nested():
-            lengths = cells[ROWS].list.len().fill_null(0).to_numpy()
-            rows = cells[ROWS].explode(empty_as_null=False, keep_nulls=False).to_numpy().astype(np.int64)
+            lengths = cells[ROWS_COLUMN].list.len().fill_null(0).to_numpy()
+            rows = (
+                cells[ROWS_COLUMN].explode(empty_as_null=False, keep_nulls=False).to_numpy().astype(np.int64)
+            )
             entries = replace(report, ids=np.repeat(batch.ids, lengths), rows=rows)
-            if reading.field.grouped:
-                return list_of_rows(column, reading, batch.decimal, entries)
+            if field_path.field.grouped:
+                return list_of_rows(column, field_path, batch.decimal, entries)
             before = len(report.findings.items)
-            column = constant_of_rows(column, reading, entries)
+            column = constant_of_rows(column, field_path, entries)
             for item in report.findings.items[before:]:
                 unread = unread | np.isin(batch.ids, item.ids)
-        kind = reading.type.kind
-        if kind is Kind.TEXT and len(reading.steps) == 1:
-            self._missing(reading, column.is_null(), unread, "blank", report)
+        kind = field_path.type.kind
+        if kind is Kind.TEXT and len(field_path.steps) == 1:
+            self._missing(field_path, column.is_null(), unread, "blank", report)
             return column
         blank = (column.str.strip_chars(parse_text.BLANKS) == "").fill_null(True)
-        self._missing(reading, blank, unread, "blank", report)
-        if kind in parse_text.SCALARS and len(reading.steps) == 1:
+        self._missing(field_path, blank, unread, "blank", report)
+        if kind in parse_text.SCALARS and len(field_path.steps) == 1:
             return parse_text.parse_scalars(
-                column, reading.type, batch.decimal, reading.field.name, reading.field.wrong, report
+                column, field_path.type, batch.decimal, field_path.field.name, field_path.field.wrong, report
             )
-        return parse_text.parse_json_cells(column, reading, self.schema.read.limits.depth, hits, report)
+        return parse_text.parse_json_cells(
+            column, field_path, self.schema.read.limits.depth, collector, report
+        )
 
     def _frame(
-        self, reading: FieldPath, frame: pl.DataFrame, hits: FindingCollector, report: Report
+        self, field_path: FieldPath, frame: pl.DataFrame, collector: FindingCollector, report: Report
     ) -> pl.Series:
         import polars as pl
 
-        name = reading.steps[0].key
+        name = field_path.steps[0].key
         if name not in frame.columns:
-            column = pl.Series(name, [None], reading.type.dtype()).new_from_index(0, len(report.ids))
+            column = pl.Series(name, [None], field_path.type.dtype()).new_from_index(0, len(report.ids))
         else:
             column = frame.get_column(name)
-        self._missing(reading, column.is_null(), np.zeros(len(column), bool), "null", report)
+        self._missing(field_path, column.is_null(), np.zeros(len(column), bool), "null", report)
         if name not in frame.columns:
             return column
-        return arrow_cast.cast_arrow(column, reading, self.schema.read.limits.depth, hits, report)
+        return arrow_cast.cast_arrow(column, field_path, self.schema.read.limits.depth, collector, report)
 
-    def _missing(self, reading: FieldPath, blank: pl.Series, unread: Mask, what: str, report: Report) -> None:
-        if reading.field.required:
+    def _missing(
+        self, field_path: FieldPath, blank: pl.Series, unread: Mask, what: str, report: Report
+    ) -> None:
+        if field_path.field.required:
             mask = blank.to_numpy() & ~unread
-            report(reading.field.missing, reading.field.name, mask, what, EXPECTED[reading.type.kind])
+            report(
+                field_path.field.missing, field_path.field.name, mask, what, EXPECTED[field_path.type.kind]
+            )
 
     # ── fields ───────────────────────────────────────────────────────────────────────────────────────────
     def _field(self, index: int, columns: list[pl.Series], report: Report) -> pl.Series:

@@ -13,11 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.arrow_lists import Int64s, flat, owners
+from pipeline.arrow_lists import Int64s, flatten, owners
 from pipeline.batch import Findings, Mask, Samples
 from pipeline.reasons import Policy, Reason
+from pipeline.schema.model import Schema
 from pipeline.shards.schemas import IGNORE
 from pipeline.stages.context import Context
+from pipeline.stages.kind import SampleRules
 
 Numbers = npt.NDArray[Any]
 MOST = 2**31
@@ -28,7 +30,8 @@ MOST = 2**31
 class Certify:
     """The judgement of final samples, as a stage."""
 
-    context: Context
+    context: Context[Schema]
+    rules: SampleRules
     name: str = "certify"
 
     def __call__(self, samples: Samples) -> tuple[Samples, Findings]:
@@ -55,16 +58,15 @@ class Certify:
     def _tokens(self, samples: Samples, findings: Findings) -> None:
         limits = self.context.limits
         judge = _Judgement(samples, findings, "input_ids")
-        ids, lengths = flat(samples.table["input_ids"])
-        rows = (limits.embedding_rows if limits else 0) or MOST
+        ids, lengths = flatten(samples.table["input_ids"])
+        rows = limits.embedding_rows or MOST
         judge.values(Reason.TOKEN_OUT_OF_VOCAB, (ids < 0) | (ids >= rows), lengths, ids, f"0 to {rows - 1}")
-        # A causal model shifts labels by one: a single token has nothing to predict.
-        least = 1 if self.context.schema.kind == "table" else 2
+        least = self.rules.least_tokens
         judge.samples(Reason.SEQUENCE_TOO_SHORT, lengths < least, lengths, str(least))
-        if limits is not None and (longest := limits.max_tokens) is not None:
+        if (longest := limits.max_tokens) is not None:
             judge.samples(Reason.TOO_LONG_FOR_TARGET, lengths > longest, lengths, str(longest))
         judge = _Judgement(samples, findings, "attention_mask")
-        mask, mask_lengths = flat(samples.table["attention_mask"])
+        mask, mask_lengths = flatten(samples.table["attention_mask"])
         judge.samples(Reason.LENGTHS_MISMATCH, mask_lengths != lengths, mask_lengths, "one a token")
         judge.values(Reason.VALUE_OUT_OF_RANGE, (mask != 0) & (mask != 1), mask_lengths, mask, "0 or 1")
         attended = np.bincount(owners(mask_lengths)[mask != 0], minlength=len(lengths))
@@ -75,12 +77,12 @@ class Certify:
         column = samples.table["token_type_ids"]
         limits, model = self.context.limits, self.context.schema.model
         judge = _Judgement(samples, findings, "token_type_ids")
-        types, lengths = flat(column)
-        _, id_lengths = flat(samples.table["input_ids"])
+        types, lengths = flatten(column)
+        _, id_lengths = flatten(samples.table["input_ids"])
         given = column.is_valid().to_numpy()
         judge.samples(Reason.LENGTHS_MISMATCH, given & (lengths != id_lengths), lengths, "one a token")
-        known = limits is not None and (model.family is not None or model.config is not None)
-        rows = limits.type_vocab if limits is not None and known else MOST
+        known = model.family is not None or model.config is not None
+        rows = limits.type_vocab if known else MOST
         wrong = (types < 0) | (types >= rows)
         judge.values(Reason.TOKEN_TYPE_OUT_OF_RANGE, wrong, lengths, types, f"0 to {rows - 1}")
 
@@ -88,8 +90,8 @@ class Certify:
         """Positions count up from 0 and begin again at 0 where another text begins: then each is below the length of
         its sample, which is judged against the model's positions."""
         judge = _Judgement(samples, findings, "position_ids")
-        positions, lengths = flat(samples.table["position_ids"])
-        _, id_lengths = flat(samples.table["input_ids"])
+        positions, lengths = flatten(samples.table["position_ids"])
+        _, id_lengths = flatten(samples.table["input_ids"])
         judge.samples(Reason.LENGTHS_MISMATCH, lengths != id_lengths, lengths, "one a token")
         before = np.concatenate([[-1], positions[:-1]])
         before[(np.cumsum(lengths) - lengths)[lengths > 0]] = -1  # a sample begins with 0
@@ -99,35 +101,34 @@ class Certify:
         )
 
     def _labels(self, samples: Samples, column: str, findings: Findings) -> None:
-        limits, layout = self.context.limits, self.context.schema.kind == "layout"
+        limits, classes = self.context.limits, not self.rules.labels_are_tokens
         judge = _Judgement(samples, findings, column)
-        labels, lengths = flat(samples.table[column])
-        ids, id_lengths = flat(samples.table[column.replace("labels", "input_ids")])
+        labels, lengths = flatten(samples.table[column])
+        ids, id_lengths = flatten(samples.table[column.replace("labels", "input_ids")])
         judge.samples(Reason.LENGTHS_MISMATCH, id_lengths != lengths, lengths, "one a token")
         learned = labels != IGNORE
-        top = ((limits.num_labels if layout else limits.embedding_rows) if limits else 0) or MOST
-        reason = Reason.LABEL_OUT_OF_RANGE if layout else Reason.TOKEN_OUT_OF_VOCAB
+        top = (limits.num_labels if classes else limits.embedding_rows) or MOST
+        reason = Reason.LABEL_OUT_OF_RANGE if classes else Reason.TOKEN_OUT_OF_VOCAB
         bad = learned & ((labels < 0) | (labels >= top))
         judge.values(reason, bad, lengths, labels, f"0 to {top - 1}, or {IGNORE}")
-        if self.context.schema.kind == "chat" and len(ids) == len(labels):
+        if self.rules.labels_copy_tokens and len(ids) == len(labels):
             judge.values(Reason.MASK_MISALIGNED, learned & (labels != ids), lengths, labels, "its token's id")
-        tokens = self.context.schema.tokens
-        if not layout and (tokens is None or tokens.causal_shift):
+        if self.rules.causal_shift:
             learned[(np.cumsum(lengths) - lengths)[lengths > 0]] = False  # position 0 is shifted away
             if column == "labels" and "position_ids" in samples.table.column_names:
-                positions, _ = flat(samples.table["position_ids"])
+                positions, _ = flatten(samples.table["position_ids"])
                 # The first token of each text continues nothing, so that the collator ignores its label.
                 learned[: len(positions)] &= positions[: len(learned)] != 0
         count = np.bincount(owners(lengths)[learned], minlength=len(lengths))
-        reason = Reason.LABEL_ALL_IGNORED if layout else Reason.NO_SUPERVISED_TOKENS
+        reason = Reason.LABEL_ALL_IGNORED if classes else Reason.NO_SUPERVISED_TOKENS
         judge.samples(reason, count == 0, count, "at least one label")
 
     def _boxes(self, samples: Samples, findings: Findings) -> None:
         judge = _Judgement(samples, findings, "bbox")
-        boxes, lengths = flat(samples.table["bbox"])
-        words, id_lengths = flat(samples.table["word_ids"])
+        boxes, lengths = flatten(samples.table["bbox"])
+        words, id_lengths = flatten(samples.table["word_ids"])
         judge.samples(Reason.LENGTHS_MISMATCH, id_lengths != lengths, lengths, "one a token")
-        top = self.context.limits.box_max if self.context.limits else 1000
+        top = self.context.limits.box_max
         with np.errstate(invalid="ignore"):
             outside = ~((boxes >= 0) & (boxes <= top)).all(axis=1)  # also true of NaN
             inverted = (boxes[:, 2] < boxes[:, 0]) | (boxes[:, 3] < boxes[:, 1])
@@ -139,7 +140,7 @@ class Certify:
 
     def _answers(self, samples: Samples, findings: Findings) -> None:
         start, end = (samples.table[f"{name}_positions"].to_numpy() for name in ("start", "end"))
-        words, lengths = flat(samples.table["word_ids"])
+        words, lengths = flatten(samples.table["word_ids"])
         first = np.cumsum(lengths) - lengths
         outside = (start < 0) | (end < start) | (end >= lengths)
         for places in (start, end):
@@ -152,7 +153,7 @@ class Certify:
 
     def _classes(self, samples: Samples, findings: Findings) -> None:
         labels = samples.table["labels"].to_numpy()
-        top = (self.context.limits.num_labels if self.context.limits else None) or MOST
+        top = self.context.limits.num_labels or MOST
         judge = _Judgement(samples, findings, "labels")
         judge.samples(Reason.LABEL_OUT_OF_RANGE, (labels < 0) | (labels >= top), labels, f"0 to {top - 1}")
 

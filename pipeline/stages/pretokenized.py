@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrow_lists import flat, lists, owners
-from pipeline.batch import Batch, EncodeStage, Findings, Int64s, RecordStage, Samples
+from pipeline.arrow_lists import flatten, lists, owners
+from pipeline.batch import Batch, Findings, Int64s, Samples
 from pipeline.reasons import Reason
-from pipeline.schema.model import Tokens
+from pipeline.schema.model import Tokens, TokensSchema
 from pipeline.shards import schemas
 from pipeline.stages.context import Context
+from pipeline.stages.kind import KindStages, SampleRules, one_a_sample
 from pipeline.stages.sample_columns import carried, provenance
 
 # The tokens that frame a conversation: one at the start, and one that ends each answer and must be learned.
@@ -26,13 +27,13 @@ class Frame:
     never learns to stop. Padding behind a supervised end is no such case.
     """
 
-    context: Context
+    context: Context[TokensSchema]
     name: str = "frame"
 
     def __call__(self, batch: Batch) -> tuple[Batch, Findings]:
         findings = Findings()
-        tokens = self.context.schema.tokens or Tokens()
-        ids, lengths = flat(batch.frame["@input_ids"].to_arrow())
+        tokens = self.context.schema.tokens
+        ids, lengths = flatten(batch.frame["@input_ids"].to_arrow())
         if tokens.bos is not None:
             self._judge_start(batch, ids, lengths, tokens.bos, findings)
         if tokens.end_of_turn is not None and "@labels" in batch.frame.columns:
@@ -54,7 +55,7 @@ class Frame:
     def _judge_ends(
         self, batch: Batch, ids: Int64s, lengths: Int64s, tokens: Tokens, findings: Findings
     ) -> None:
-        labels, label_lengths = flat(batch.frame["@labels"].to_arrow())
+        labels, label_lengths = flatten(batch.frame["@labels"].to_arrow())
         if not np.array_equal(label_lengths, lengths):
             # Rows of uneven lengths are set aside already: judge the others.
             even = label_lengths == lengths
@@ -92,7 +93,7 @@ NAMES = ("@labels", "@attention_mask")
 class Lengths:
     """``labels`` and ``attention_mask`` must be as long as ``input_ids``."""
 
-    context: Context
+    context: Context[TokensSchema]
     name: str = "lengths"
 
     def __call__(self, batch: Batch) -> tuple[Batch, Findings]:
@@ -113,22 +114,20 @@ class Lengths:
 class Range:
     """Ids must be rows of the embedding, labels ids or -100: judged before they are stored as int32."""
 
-    context: Context
+    context: Context[TokensSchema]
     name: str = "range"
 
     def __call__(self, batch: Batch) -> tuple[Batch, Findings]:
         findings = Findings()
-        limits = self.context.limits
-        rows = limits.embedding_rows if limits is not None else 0
-        top = rows or 2**31  # an unknown model: whatever fits int32
-        ignore = (self.context.schema.tokens or Tokens()).ignore_index
+        top = self.context.limits.embedding_rows or 2**31  # an unknown model: whatever fits int32
+        ignore = self.context.schema.tokens.ignore_index
         for name, ignored in (("@input_ids", None), ("@labels", ignore)):
             if name in batch.frame.columns:
                 self._judge(batch, name, top, ignored, findings)
         return batch, findings
 
     def _judge(self, batch: Batch, name: str, top: int, ignored: int | None, findings: Findings) -> None:
-        values, lengths = flat(batch.frame[name].to_arrow())
+        values, lengths = flatten(batch.frame[name].to_arrow())
         bad = (values < 0) | (values >= top)
         if ignored is not None:
             bad &= values != ignored
@@ -149,31 +148,32 @@ class Range:
 
 @dataclass(slots=True)
 class Encode:
-    """The sequences as they are."""
+    """The sequences as they are, under the Arrow schema ``shard``."""
 
-    context: Context
+    context: Context[TokensSchema]
+    shard: pa.Schema
     name: str = "encode"
 
     def __call__(self, batch: Batch) -> tuple[Samples, Findings]:
         findings = Findings()
         every = np.arange(len(batch), dtype=np.int64)
-        ids, lengths = flat(batch.frame["@input_ids"].to_arrow())
+        ids, lengths = flatten(batch.frame["@input_ids"].to_arrow())
         self._judge_length(batch, lengths, findings)
         columns = {**provenance(batch, every, findings), **carried(batch, every, self.context.columns)}
         columns["input_ids"] = lists(ids.astype(np.int32), lengths, schemas.IDS)
         columns["attention_mask"] = self._mask(batch, lengths)
         if "@labels" in batch.frame.columns:
-            labels, _ = flat(batch.frame["@labels"].to_arrow())
-            ignored = labels == (self.context.schema.tokens or Tokens()).ignore_index
+            labels, _ = flatten(batch.frame["@labels"].to_arrow())
+            ignored = labels == self.context.schema.tokens.ignore_index
             labels = np.where(ignored, schemas.IGNORE, labels)
             columns["labels"] = lists(labels.astype(np.int32), lengths, schemas.IDS)
-        shard = shard_schema(self.context)
-        return Samples(pa.table([columns[f.name] for f in shard], schema=shard), batch.ids), findings
+        table = pa.table([columns[f.name] for f in self.shard], schema=self.shard)
+        return Samples(table, batch.ids), findings
 
     def _judge_length(self, batch: Batch, lengths: Int64s, findings: Findings) -> None:
         """Too long is quarantined: where to cut is not for this pipeline to say."""
-        tokens, limits = self.context.schema.tokens or Tokens(), self.context.limits
-        bounds = [n for n in (tokens.max_tokens, limits.max_tokens if limits else None) if n is not None]
+        tokens, limits = self.context.schema.tokens, self.context.limits
+        bounds = [n for n in (tokens.max_tokens, limits.max_tokens) if n is not None]
         if not bounds:
             return
         hits = np.flatnonzero(lengths > min(bounds))
@@ -186,24 +186,33 @@ class Encode:
     def _mask(self, batch: Batch, lengths: Int64s) -> pa.Array:
         if "@attention_mask" not in batch.frame.columns:
             return lists(np.ones(int(lengths.sum()), np.int8), lengths, schemas.MASK)
-        values, own = flat(batch.frame["@attention_mask"].to_arrow())
+        values, own = flatten(batch.frame["@attention_mask"].to_arrow())
         given = batch.frame["@attention_mask"].is_not_null().to_numpy()
         mask = np.ones(int(lengths.sum()), np.int64)
         mask[np.repeat(given, lengths)] = values[np.repeat(given, own)]
         return lists(np.clip(mask, 0, 127).astype(np.int8), lengths, schemas.MASK)
 
 
-def shard_schema(context: Context) -> pa.Schema:
-    """Arrow schema of these shards."""
-    tokens = context.schema.tokens or Tokens()
-    return schemas.tokens(context.columns, labels=tokens.labels is not None)
+class TokensKind:
+    """Rows that were tokenized elsewhere, as a ``Kind``."""
 
+    def check(self, schema: TokensSchema) -> None:
+        """Nothing: the sections do not speak of each other."""
 
-def record_stages(context: Context) -> list[RecordStage]:
-    """Stages after cast and judge."""
-    return [Lengths(context), Range(context), Frame(context)]
+    def label_names(self, schema: TokensSchema) -> tuple[str, ...]:
+        """None: labels are token ids."""
+        return ()
 
+    def sample_rules(self, schema: TokensSchema) -> SampleRules:
+        """Labels are token ids, not always those of their own token; the section says whether they are shifted."""
+        return SampleRules(causal_shift=schema.tokens.causal_shift)
 
-def encoder(context: Context) -> EncodeStage:
-    """The stage that makes samples."""
-    return Encode(context)
+    def stages(self, context: Context[TokensSchema]) -> KindStages:
+        """Judged, then taken over."""
+        shard = schemas.tokens(context.columns, labels=context.schema.tokens.labels is not None)
+        records = (Lengths(context), Range(context), Frame(context))
+        return KindStages(records, Encode(context, shard), shard)
+
+    def contents(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """One record a sample."""
+        return one_a_sample(batch)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from pipeline.arrow_lists import flat
+from pipeline.arrow_lists import flatten
 from pipeline.batch import Batch, Findings, Int64s, Samples
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _of_arrays(samples: Samples, names: list[str], starts: Int64s, ends: Int64s)
     """One digest a record, over the bytes of its list columns."""
     states = [hashlib.blake2b(digest_size=16) for _ in starts]
     for name in names:
-        values, lengths = flat(samples.table[name])
+        values, lengths = flatten(samples.table[name])
         whole = np.ascontiguousarray(values).data
         edges = np.concatenate([[0], np.cumsum(lengths)])
         for state, first, last in zip(states, edges[starts].tolist(), edges[ends].tolist(), strict=True):

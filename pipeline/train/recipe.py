@@ -1,98 +1,111 @@
 """A recipe: everything a training job is told, in one YAML file.
 
-Unknown keys are refused with the nearest known one.
+Unknown keys are refused with the nearest known one, values of another type or out of range are refused too.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib.resources
-from collections.abc import Mapping
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Annotated, Any, Literal, get_args
+
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    ValidationError,
+)
+from pydantic import Strict as StrictType
 
 from pipeline.errors import SchemaError
+from pipeline.schema.columns import Strict
 
-TASKS = ("token_classification", "causal_lm", "text_classification")
-CHOICES = {
-    "task": TASKS,
-    "precision": ("bf16", "fp32"),
-    "weights": ("float32", "bfloat16"),
-    "attention": ("auto", "eager", "sdpa", "flash_attention_2"),
-    "schedule": ("linear", "cosine", "constant"),
-    "bits": (None, 4),
-}
+Share = Annotated[float, Field(ge=0, le=1)]
+Beta = Annotated[float, Field(ge=0, lt=1)]
+AsList = StrictType(False)
+"""On a tuple: YAML writes it as a list. The items stay strict."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelChoice:
+class Section(Strict):
+    """A mapping in a recipe."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+
+class ModelChoice(Section):
     """Which model: a folder, a hub id at a commit, or a config with random weights."""
 
     path: str | None = None
     hub: str | None = None
     revision: str | None = None
-    config: Mapping[str, Any] = field(default_factory=dict)
-    weights: str = "float32"
-    attention: str = "auto"
-    bits: int | None = None
+    config: Mapping[str, Any] = {}
+    weights: Literal["float32", "bfloat16"] = "float32"
+    attention: Literal["auto", "eager", "sdpa", "flash_attention_2"] = "auto"
+    bits: Literal[4] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Lora:
+class Lora(Section):
     """Low-rank adapters beside frozen weights."""
 
-    rank: int = 16
-    alpha: float = 32
-    dropout: float = 0.0
-    modules: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
+    rank: PositiveInt = 16
+    alpha: NonNegativeFloat = 32
+    dropout: Share = 0.0
+    modules: Annotated[tuple[str, ...], AsList, Field(min_length=1)] = (
+        "q_proj",
+        "k_proj",
+        "v_proj",
+        "o_proj",
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class BatchSize:
-    """Size of micro-batches; see ``pipeline.train.batches.Budget``."""
+class BatchSize(Section):
+    """Size of micro-batches; see ``pipeline.train.batches.Budget``. ``tokens: 0``: ``samples`` decides."""
 
-    tokens: int = 16384
-    samples: int = 64
-    micro_batches: int = 1
-    multiple: int = 64
+    tokens: NonNegativeInt = 16384
+    samples: PositiveInt = 64
+    micro_batches: PositiveInt = 1
+    multiple: PositiveInt = 64
     pad_to_longest: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Optimizer:
+class Optimizer(Section):
     """AdamW and its schedule."""
 
-    rate: float = 5e-5
-    betas: tuple[float, float] = (0.9, 0.999)
-    epsilon: float = 1e-8
-    weight_decay: float = 0.0
-    clip: float = 1.0
-    schedule: str = "linear"
-    warmup: float = 0.0
+    rate: NonNegativeFloat = 5e-5
+    betas: Annotated[tuple[Beta, Beta], AsList] = (0.9, 0.999)
+    epsilon: NonNegativeFloat = 1e-8
+    weight_decay: NonNegativeFloat = 0.0
+    clip: NonNegativeFloat = 1.0
+    schedule: Literal["linear", "cosine", "constant"] = "linear"
+    warmup: Share = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Section):
     """How long, and what is kept."""
 
-    steps: int | None = None
-    epochs: int = 1
+    steps: PositiveInt | None = None
+    epochs: PositiveInt = 1
     seed: int = 0
-    log_every: int = 10
-    save_every: int = 500
-    keep: int = 2
+    log_every: PositiveInt = 10
+    save_every: PositiveInt = 500
+    keep: PositiveInt = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
+class Recipe(Section):
     """A whole training job."""
 
     name: str
-    task: str
+    task: Literal["token_classification", "causal_lm", "text_classification"]
     model: ModelChoice = ModelChoice()
     lora: Lora | None = None
-    precision: str = "bf16"
+    precision: Literal["bf16", "fp32"] = "bf16"
     checkpointing: bool = False
     batch: BatchSize = BatchSize()
     optimizer: Optimizer = Optimizer()
@@ -100,7 +113,16 @@ class Recipe:
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain JSON values."""
-        return asdict(self)
+        return self.model_dump()
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain YAML in which ``1e-4`` is a number: YAML 1.1 asks for a point before the exponent, no reader does."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
 
 
 def packaged() -> tuple[str, ...]:
@@ -117,33 +139,62 @@ def load_recipe(name: str, changes: Mapping[str, Any] | None = None) -> Recipe:
         changes: values by dotted key (``{"run.steps": 100}``) that take the place of the file's.
 
     Raises:
-        SchemaError: no such recipe, or a key or value that cannot be (exit 2).
+        SchemaError: no such recipe, or keys or values that cannot be; each is named (exit 2).
     """
-    import yaml
-
-    text = _text(name)
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" at line {mark.line + 1}" if mark else ""
-        raise SchemaError(f"the recipe is no YAML{place}", where=name) from None
+    value = _parsed(_text(name), name)
     if not isinstance(value, dict):
         raise SchemaError("the recipe is no mapping", where=name)
     for key, change in (changes or {}).items():
         *sections, last = key.split(".")
         at = value
         for section in sections:
-            at[section] = dict(at.get(section) or {})
+            inner = at.get(section)
+            at[section] = dict(inner) if isinstance(inner, Mapping) else {}
             at = at[section]
         at[last] = change
     return recipe_of(value, name)
 
 
 def recipe_of(value: Mapping[str, Any], name: str) -> Recipe:
-    """A recipe of plain values, strictly; ``name`` is for messages."""
-    recipe: Recipe = _build(Recipe, value, name, "")
-    return recipe
+    """A recipe of plain values, strictly; ``name`` is for messages.
+
+    Raises:
+        SchemaError: keys or values that cannot be; each is named.
+    """
+    try:
+        return Recipe.model_validate(value)
+    except ValidationError as error:
+        found = list(_mistakes(error))
+        raise SchemaError(
+            f"{len(found)} mistake{'s' if len(found) > 1 else ''} in the recipe\n"
+            + "\n".join(f"  {text}" for text in found),
+            where=name,
+            remedy="correct the file, or the value given with --set",
+        ) from None
+
+
+def changes_of(items: Sequence[str]) -> dict[str, Any]:
+    """Values by dotted key of ``key=value`` texts, as ``--set`` takes them; values are written as in YAML.
+
+    Raises:
+        SchemaError: a text has no ``=``, or its value is no YAML.
+    """
+    changes = {}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise SchemaError("--set takes key=value", found=item[:60], expected="e.g. run.steps=100")
+        changes[key] = _parsed(value, f"--set {key}")
+    return changes
+
+
+def _parsed(text: str, where: str) -> Any:
+    try:
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a subclass of the safe loader
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f" at line {mark.line + 1}" if mark else ""
+        raise SchemaError(f"no YAML{place}", where=where) from None
 
 
 def _text(name: str) -> str:
@@ -152,81 +203,42 @@ def _text(name: str) -> str:
             return (importlib.resources.files("pipeline.train.recipes") / f"{name}.yaml").read_text("utf-8")
         near = difflib.get_close_matches(name, packaged(), 1)
         raise SchemaError(
-            "no such recipe", where=name, expected="one of " + ", ".join(packaged()) + ", or a .yaml file",
+            "no such recipe",
+            where=name,
+            expected="one of " + ", ".join(packaged()) + ", or a .yaml file",
             remedy=f"did you mean {near[0]}?" if near else "",
-        )  # fmt: skip
+        )
     try:
         return Path(name).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SchemaError("the recipe cannot be read", where=name, found=type(error).__name__) from None
 
 
-def _build(kind: Any, value: Any, name: str, path: str) -> Any:
-    """A dataclass of a mapping, strictly: unknown, missing and ill-typed keys are refused."""
-    if not isinstance(value, Mapping):
-        raise SchemaError(
-            "not a section", where=f"{name}: {path}", found=type(value).__name__, expected="a mapping"
-        )
-    known = {f.name: f for f in fields(kind)}
-    for key in value:
-        if key not in known:
-            near = difflib.get_close_matches(str(key), known, 1)
-            raise SchemaError(
-                "unknown key", where=f"{name}: {_join(path, str(key))}", expected="one of " + ", ".join(known),
-                remedy=f"did you mean {near[0]}?" if near else "",
-            )  # fmt: skip
-    hints, given = get_type_hints(kind), {}
-    for key, fact in known.items():
-        if key in value:
-            given[key] = _value(hints[key], value[key], name, _join(path, key))
-        elif _required(fact):
-            raise SchemaError("a key is missing", where=f"{name}: {_join(path, key)}")
-    return kind(**given)
+def _mistakes(error: ValidationError) -> Iterator[str]:
+    """Key and words of each mistake that pydantic names."""
+    for item in error.errors(include_url=False):
+        key = ".".join(str(part) for part in item["loc"]) or "recipe"
+        if item["type"] == "extra_forbidden":
+            known = _keys(item["loc"][:-1])
+            near = difflib.get_close_matches(str(item["loc"][-1]), known, n=1, cutoff=0.5)
+            yield f"{key}: unknown key; " + (
+                f"did you mean `{near[0]}`?" if near else f"known here: {', '.join(known)}"
+            )
+        elif item["type"] == "missing":
+            yield f"{key}: is missing"
+        else:
+            value = item["input"]
+            shown = (
+                repr(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
+            )
+            yield f"{key}: {item['msg'][0].lower()}{item['msg'][1:]} (found {shown[:60]})"
 
 
-def _value(hint: Any, value: Any, name: str, path: str) -> Any:
-    kinds = getattr(hint, "__args__", ()) if "|" in str(hint) and not is_dataclass(hint) else (hint,)
-    if value is None and type(None) in kinds:
-        return None
-    (kind,) = [k for k in kinds if k is not type(None)]
-    last = path.rpartition(".")[2]
-    if last in CHOICES and value not in CHOICES[last]:
-        raise _wrong(name, path, value, "one of " + ", ".join(str(choice) for choice in CHOICES[last]))
-    if is_dataclass(kind):
-        return _build(kind, value, name, path)
-    if getattr(kind, "__origin__", None) is tuple:
-        if not isinstance(value, list | tuple):
-            raise _wrong(name, path, value, "a list")
-        return tuple(_value(kind.__args__[0], item, name, path) for item in value)
-    if getattr(kind, "__origin__", None) is not None:
-        if not isinstance(value, dict):
-            raise _wrong(name, path, value, "a mapping")
-        return value
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise _wrong(
-            name,
-            path,
-            value,
-            {"int": "a whole number", "float": "a number"}.get(kind.__name__, kind.__name__),
-        )
-    if kind in (int, float) and last not in ("seed",) and value < 0:
-        raise _wrong(name, path, value, "at least 0")
-    if last in ("micro_batches", "multiple", "log_every", "save_every", "keep", "rank") and value < 1:
-        raise _wrong(name, path, value, "at least 1")
-    return value
-
-
-def _required(fact: Field[Any]) -> bool:
-    return fact.default is MISSING and fact.default_factory is MISSING
-
-
-def _wrong(name: str, path: str, found: Any, expected: str) -> SchemaError:
-    return SchemaError(
-        "a value that cannot be", where=f"{name}: {path}", found=str(found)[:60], expected=expected
-    )
-
-
-def _join(path: str, key: str) -> str:
-    return f"{path}.{key}" if path else key
+def _keys(place: tuple[str | int, ...]) -> list[str]:
+    """Keys known in a section of a recipe."""
+    section: type[BaseModel] = Recipe
+    for part in place:
+        annotation = section.model_fields[str(part)].annotation
+        kinds = get_args(annotation) or (annotation,)
+        section = next(k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel))
+    return list(section.model_fields)

@@ -1,1 +1,1 @@
-"""The one cell grammar and the one JSON decoder."""
+"""Values of records: the cell grammar, the JSON decoder, casts of Arrow columns, and checks of text."""

@@ -1,4 +1,7 @@
-"""Columns of Parquet and Arrow files become the values of a field: by their types where those fit, else as JSON."""
+"""Columns of Parquet and Arrow files become the values of a field.
+
+A column whose type fits the field is cast. Nested columns, and text that holds JSON, go through the JSON decoder.
+"""
 
 from __future__ import annotations
 
@@ -24,34 +27,34 @@ DAY, MOMENT = "%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"
 
 
 def cast_arrow(
-    column: pl.Series, reading: FieldPath, depth: int, hits: FindingCollector, report: Report
+    column: pl.Series, field_path: FieldPath, depth: int, collector: FindingCollector, report: Report
 ) -> pl.Series:
-    """The values of a column in the file's own type; null where one does not fit, with a finding."""
+    """Cast a column of the file's own type; null, with a finding, where a value does not fit the field."""
     import polars as pl
 
     dtype = column.dtype
     if dtype in (pl.Categorical, pl.Enum):
         column, dtype = column.cast(pl.String), pl.String()
-    kind = reading.type.kind
-    plain = len(reading.steps) == 1 and not reading.steps[0].lists
+    kind = field_path.type.kind
+    plain = len(field_path.steps) == 1 and not field_path.steps[0].lists
     if (
-        dtype == reading.type.dtype()
+        dtype == field_path.type.dtype()
         and plain
         and not dtype.is_nested()
         and kind not in (Kind.DATE, Kind.DATETIME)
     ):
-        return _finite(column, reading, report) if kind is Kind.NUMBER else column
+        return _without_infinite(column, field_path, report) if kind is Kind.NUMBER else column
     if plain and kind in (Kind.TEXT, *parse_text.SCALARS):
-        return _scalar(column, reading, report)
+        return _cast_scalar(column, field_path, report)
     if dtype == pl.String:
-        return parse_text.parse_json_cells(column, reading, depth, hits, report)
-    return _as_json(column, reading, depth, hits, report)
+        return parse_text.parse_json_cells(column, field_path, depth, collector, report)
+    return _through_json(column, field_path, depth, collector, report)
 
 
-def _scalar(column: pl.Series, reading: FieldPath, report: Report) -> pl.Series:
+def _cast_scalar(column: pl.Series, field_path: FieldPath, report: Report) -> pl.Series:
     import polars as pl
 
-    dtype, field, kind = column.dtype, reading.field, reading.type.kind
+    dtype, field, kind = column.dtype, field_path.field, field_path.type.kind
     number = dtype.is_numeric() or dtype == pl.Boolean
     if (
         kind is Kind.TEXT
@@ -65,9 +68,9 @@ def _scalar(column: pl.Series, reading: FieldPath, report: Report) -> pl.Series:
         )
         return shown
     if kind is Kind.INTEGER and dtype.is_numeric():
-        return _integers(column, reading, report)
+        return _cast_integers(column, field_path, report)
     if kind is Kind.NUMBER and dtype.is_numeric():
-        return _finite(column.cast(pl.Float64), reading, report)
+        return _without_infinite(column.cast(pl.Float64), field_path, report)
     if kind is Kind.DATE and dtype.is_temporal():
         days = column.cast(pl.Datetime("us")) if dtype != pl.Time else None
         if days is not None:
@@ -78,14 +81,14 @@ def _scalar(column: pl.Series, reading: FieldPath, report: Report) -> pl.Series:
         zone = getattr(dtype, "time_zone", None)
         return column.cast(pl.Datetime("us", zone)).dt.strftime(MOMENT + ("%:z" if zone else ""))
     if kind in (Kind.DATE, Kind.DATETIME) and dtype == pl.String:
-        return column  # read with the dates of all sources, once the field is whole
-    return _none(column, reading, report)
+        return column  # the cast stage parses dates of all sources together
+    return _all_wrong(column, field_path, report)
 
 
-def _integers(column: pl.Series, reading: FieldPath, report: Report) -> pl.Series:
+def _cast_integers(column: pl.Series, field_path: FieldPath, report: Report) -> pl.Series:
     import polars as pl
 
-    field = reading.field
+    field = field_path.field
     values = column.cast(pl.Int64, strict=False)
     if column.dtype.is_integer():
         wrong = values.is_null() & column.is_not_null()
@@ -99,50 +102,60 @@ def _integers(column: pl.Series, reading: FieldPath, report: Report) -> pl.Serie
     return values.set(wrong, None)
 
 
-def _finite(column: pl.Series, reading: FieldPath, report: Report) -> pl.Series:
+def _without_infinite(column: pl.Series, field_path: FieldPath, report: Report) -> pl.Series:
     infinite = (~column.is_finite()).fill_null(False)
     if not infinite.any():
         return column
-    field = reading.field
+    field = field_path.field
     reason = Reason.VALUE_NOT_FINITE if field.wrong is Reason.VALUE_TYPE else field.wrong
     report(reason, field.name, infinite, "NaN or infinity", "a finite number")
     return column.set(infinite, None)
 
 
-def _none(column: pl.Series, reading: FieldPath, report: Report) -> pl.Series:
-    """Every value of the column is of another type."""
+def _all_wrong(column: pl.Series, field_path: FieldPath, report: Report) -> pl.Series:
+    """Report every value of the column as wrong: its type does not fit the field."""
     import polars as pl
 
     what = f"a value of type {column.dtype}"
-    report(reading.field.wrong, reading.field.name, column.is_not_null(), what, EXPECTED[reading.type.kind])
-    return pl.Series(column.name, [None], reading.type.dtype()).new_from_index(0, len(column))
+    report(
+        field_path.field.wrong,
+        field_path.field.name,
+        column.is_not_null(),
+        what,
+        EXPECTED[field_path.type.kind],
+    )
+    return pl.Series(column.name, [None], field_path.type.dtype()).new_from_index(0, len(column))
 
 
-def _as_json(
-    column: pl.Series, reading: FieldPath, depth: int, hits: FindingCollector, report: Report
+def _through_json(
+    column: pl.Series, field_path: FieldPath, depth: int, collector: FindingCollector, report: Report
 ) -> pl.Series:
-    """Nested values go through the JSON decoder, which knows every form they may have."""
+    """Encode nested values as JSON and decode them with the JSON decoder, which knows every form they may have."""
     import polars as pl
     import pyarrow as pa
 
     if _holds_bytes(column.dtype):
-        return _none(column, reading, report)
-    there = column.is_not_null()
+        return _all_wrong(column, field_path, report)
+    present = column.is_not_null()
     try:
-        lines = (
-            column.filter(there).alias("v").to_frame().select(pl.struct("v").struct.json_encode()).to_series()
+        json_texts = (
+            column.filter(present)
+            .alias("v")
+            .to_frame()
+            .select(pl.struct("v").struct.json_encode())
+            .to_series()
         )
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
-        return _none(column, reading, report)
-    steps = (Step("v", reading.steps[0].lists), *reading.steps[1:])
-    decoder = Decoder([replace(reading, steps=steps)], report.policy, depth)
-    texts = lines.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.binary())
-    mask = there.to_numpy()
-    return scatter(decoder(texts, report.ids[mask], hits)[0], np.asarray(mask))
+        return _all_wrong(column, field_path, report)
+    steps = (Step("v", field_path.steps[0].lists), *field_path.steps[1:])
+    decoder = Decoder([replace(field_path, steps=steps)], report.policy, depth)
+    texts = json_texts.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.binary())
+    mask = present.to_numpy()
+    return scatter(decoder(texts, report.ids[mask], collector)[0], np.asarray(mask))
 
 
 def _holds_bytes(dtype: pl.DataType) -> bool:
-    """Whether a type has bytes somewhere inside, which have no form as JSON."""
+    """Whether a type contains bytes, which JSON cannot hold."""
     import polars as pl
 
     if isinstance(dtype, (pl.List, pl.Array)):

@@ -19,8 +19,8 @@ from pipeline.values.paths import FieldPath
 if TYPE_CHECKING:
     import polars as pl
 
-ROWS = "@rows"
-"""Column of grouped cells: physical row of each entry."""
+ROWS_COLUMN = "@rows"
+"""Name of the column of grouped cells that holds the physical row of each entry."""
 BOX_DEPTH = 8
 """Deepest nesting of a cell with one box: a list of objects with x and y has 2."""
 
@@ -39,26 +39,26 @@ class GroupedRows:
 
     @classmethod
     def of(cls, column: pl.Series) -> GroupedRows:
-        """Lay a list column flat; a null list has no entry."""
+        """The entries of a list column; a null list has none."""
         lengths = column.list.len().fill_null(0).cast(int).to_numpy().astype(np.int64)
         return cls(elements(column), lengths)
 
 
-def list_of_rows(column: pl.Series, reading: FieldPath, decimal: str, report: Report) -> pl.Series:
-    """The list of a record's values from its rows; the whole record is null where one of them is wrong.
+def list_of_rows(column: pl.Series, field_path: FieldPath, decimal: str, report: Report) -> pl.Series:
+    """The values of a record's rows as one list; null for a record with a wrong entry.
 
     ``report`` has the id and row of every entry.
     """
     import polars as pl
     import pyarrow as pa
 
-    flat = GroupedRows.of(column)
-    values, bad = _entries(flat.cells, reading, decimal, report)
-    owner = np.repeat(np.arange(len(flat.lengths)), flat.lengths)
-    lost = np.zeros(len(flat.lengths), bool)
+    entries = GroupedRows.of(column)
+    values, bad = _parse_entries(entries.cells, field_path, decimal, report)
+    owner = np.repeat(np.arange(len(entries.lengths)), entries.lengths)
+    lost = np.zeros(len(entries.lengths), bool)
     lost[owner[bad]] = True
     kept = values.filter(pl.Series(~lost[owner])) if lost.any() else values
-    offsets = np.concatenate([[0], np.cumsum(np.where(lost, 0, flat.lengths))])
+    offsets = np.concatenate([[0], np.cumsum(np.where(lost, 0, entries.lengths))])
     lists = pa.LargeListArray.from_arrays(
         pa.array(offsets), kept.to_arrow(compat_level=pl.CompatLevel.oldest()),
         mask=pa.array(lost | column.is_null().to_numpy()),
@@ -66,43 +66,50 @@ def list_of_rows(column: pl.Series, reading: FieldPath, decimal: str, report: Re
     return pl.Series(pl.from_arrow(lists))
 
 
-def constant_of_rows(column: pl.Series, reading: FieldPath, report: Report) -> pl.Series:
-    """The one value that all rows of each record have; null, with a finding, where they disagree.
+def constant_of_rows(column: pl.Series, field_path: FieldPath, report: Report) -> pl.Series:
+    """The value that all rows of a record share; null, with a finding, where they differ.
 
-    A blank disagrees with a value: nothing says that it means the same. ``report`` has the id and row of every entry.
+    A blank cell differs from a value: nothing proves that it means the same.
+    ``report`` has the id and row of every entry.
     """
     import polars as pl
 
-    flat = GroupedRows.of(column)
+    entries = GroupedRows.of(column)
     first = column.list.first()
-    owner = np.repeat(np.arange(len(column)), flat.lengths)
-    differs = flat.cells.ne_missing(first[pl.Series(owner)])
+    owner = np.repeat(np.arange(len(column)), entries.lengths)
+    differs = entries.cells.ne_missing(first[pl.Series(owner)])
     if not differs.any():
         return first
-    shown = flat.cells.fill_null("blank")
-    report(Reason.GROUP_INCONSISTENT, reading.field.name, differs, shown, "the same value in every row")
+    shown = entries.cells.fill_null("blank")
+    report(Reason.GROUP_INCONSISTENT, field_path.field.name, differs, shown, "the same value in every row")
     lost = np.zeros(len(column), bool)
     lost[owner[differs.to_numpy()]] = True
     return first.set(pl.Series(lost), None)
 
 
-def _entries(cells: pl.Series, reading: FieldPath, decimal: str, report: Report) -> tuple[pl.Series, Mask]:
-    """Typed entries, and the wrong ones among them."""
-    field = reading.field
-    kind = reading.type.kind
+def _parse_entries(
+    cells: pl.Series, field_path: FieldPath, decimal: str, report: Report
+) -> tuple[pl.Series, Mask]:
+    """Parse the entries; returns the values and which entries are wrong (bool [entries])."""
+    field = field_path.field
+    kind = field_path.type.kind
     blank = cells.is_null()
     if kind is Kind.WORDS:
         return cells.fill_null(""), np.zeros(
             len(cells), bool
-        )  # a blank word is dropped with its box and label
-    if kind is Kind.BOXES and reading.part < 0:
-        return _boxes(cells, reading, report)
-    if kind is Kind.LABELS and not reading.type.ids:
+        )  # a later stage drops a blank word with its box and label
+    if kind is Kind.BOXES and field_path.part < 0:
+        return _parse_boxes(cells, field_path, report)
+    if kind is Kind.LABELS and not field_path.type.ids:
         report(field.wrong, field.name, blank, "blank", "a label")
         return cells, blank.to_numpy()
-    item = FieldType(Kind.NUMBER) if reading.part >= 0 else replace(_item(reading.type), optional=False)
-    wrong = Reason.BBOX_NOT_FINITE if reading.part >= 0 else field.wrong
-    if item.kind is not Kind.TEXT:  # the grammar takes white space for no value, and says nothing of it
+    item = (
+        FieldType(Kind.NUMBER)
+        if field_path.part >= 0
+        else replace(_entry_type(field_path.type), optional=False)
+    )
+    wrong = Reason.BBOX_NOT_FINITE if field_path.part >= 0 else field.wrong
+    if item.kind is not Kind.TEXT:  # the grammar takes white space as blank and reports nothing
         blank = blank | (cells.str.strip_chars(BLANKS) == "").fill_null(False)
     report(wrong, field.name, blank, "blank", item.kind.value)
     if item.kind is Kind.TEXT:
@@ -111,23 +118,23 @@ def _entries(cells: pl.Series, reading: FieldPath, decimal: str, report: Report)
     return values, values.is_null().to_numpy()
 
 
-def _boxes(cells: pl.Series, reading: FieldPath, report: Report) -> tuple[pl.Series, Mask]:
-    """One box a cell, written as JSON; each is read as a list with one box, so that a cell cannot hold two."""
+def _parse_boxes(cells: pl.Series, field_path: FieldPath, report: Report) -> tuple[pl.Series, Mask]:
+    """Parse cells with one box each, written as JSON. Each is decoded as a list, which must hold exactly one box."""
     import polars as pl
     import pyarrow as pa
 
-    field = reading.field
+    field = field_path.field
     blank = (cells.str.strip_chars() == "").fill_null(True)
     report(Reason.BBOX_UNPARSED, field.name, blank, "blank", "a box")
-    there = ~blank.to_numpy()
-    hits = FindingCollector(report.policy)
+    filled = ~blank.to_numpy()
+    collector = FindingCollector(report.policy)
     decoder = Decoder(
-        [replace(reading, steps=())], report.policy, BOX_DEPTH, cell=True, broken=Reason.BBOX_UNPARSED
+        [replace(field_path, steps=())], report.policy, BOX_DEPTH, cell=True, broken=Reason.BBOX_UNPARSED
     )
-    listed = ("[" + cells.filter(~blank) + "]").to_arrow(compat_level=pl.CompatLevel.oldest())
-    lists = scatter(decoder(listed.cast(pa.binary()), np.flatnonzero(there), hits)[0], there)
+    texts = ("[" + cells.filter(~blank) + "]").to_arrow(compat_level=pl.CompatLevel.oldest())
+    lists = scatter(decoder(texts.cast(pa.binary()), np.flatnonzero(filled), collector)[0], filled)
     rows = report.rows
-    for item in hits.findings().items:
+    for item in collector.findings().items:
         paths = "" if rows is None else [f"row {row}" for row in rows[item.ids].tolist()]
         report.findings.add(
             item.reason, item.policy, item.column, report.ids[item.ids],
@@ -139,7 +146,7 @@ def _boxes(cells: pl.Series, reading: FieldPath, report: Report) -> tuple[pl.Ser
     return boxes, boxes.is_null().to_numpy()
 
 
-def _item(type_: FieldType) -> FieldType:
+def _entry_type(type_: FieldType) -> FieldType:
     if type_.kind in (Kind.LABELS, Kind.TOKENS):
         return FieldType(Kind.INTEGER)
     return type_.item or FieldType(Kind.TEXT)

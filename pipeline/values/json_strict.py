@@ -1,6 +1,7 @@
-"""The exact JSON parser, for the records that are not plainly good: numbers as written, every repeated key,
-every NaN, lone surrogates kept. Strict RFC 8259 otherwise. Slower than the typed decoder by an order of
-magnitude.
+"""The strict JSON parser, for records that the typed decoder cannot prove right.
+
+It follows RFC 8259 and keeps what other parsers lose: the digits of numbers, repeated keys, NaN and infinity, and lone
+surrogates, so that each becomes a finding. It is an order of magnitude slower than the typed decoder.
 """
 
 from __future__ import annotations
@@ -12,45 +13,45 @@ from typing import Any
 
 from pipeline.reasons import Reason
 
-_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_STRINGS_AND_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
-class Whole(str):
-    """An integer, as written."""
-
-    __slots__ = ()
-
-
-class Real(str):
-    """A number with a fraction or an exponent, as written."""
+class IntegerText(str):
+    """The digits of an integer, as the file has them."""
 
     __slots__ = ()
 
 
-class Literal(str):
-    """``NaN``, ``Infinity`` or ``-Infinity``, which are no JSON."""
+class NumberText(str):
+    """The text of a number with a fraction or an exponent, as the file has it."""
+
+    __slots__ = ()
+
+
+class NonFinite(str):
+    """``NaN``, ``Infinity`` or ``-Infinity``: not JSON, but many programs write them."""
 
     __slots__ = ()
 
 
 class Object(dict[str, Any]):
-    """An object; ``repeated`` names the keys that stand in it more than once (the first value is kept)."""
+    """An object; ``repeated`` names the keys that occur more than once in it. The first value of a key stays."""
 
     __slots__ = ("repeated",)
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__()
-        again: dict[str, None] = {}
+        repeated: dict[str, None] = {}
         for key, value in pairs:
             if key in self:
-                again[key] = None
+                repeated[key] = None
             else:
                 self[key] = value
-        self.repeated = tuple(again)
+        self.repeated = tuple(repeated)
 
 
 class NotJson(Exception):
-    """Why a text is no JSON: a reason of the catalogue, with what was found and expected."""
+    """A text that is not JSON: the reason, and what was found and expected."""
 
     def __init__(self, reason: Reason, found: str, expected: str = "") -> None:
         super().__init__(reason, found, expected)
@@ -58,7 +59,11 @@ class NotJson(Exception):
 
 
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=Object, parse_int=Whole, parse_float=Real, parse_constant=Literal, strict=True
+    object_pairs_hook=Object,
+    parse_int=IntegerText,
+    parse_float=NumberText,
+    parse_constant=NonFinite,
+    strict=True,
 )
 
 
@@ -83,81 +88,81 @@ def parse_strict(data: bytes, depth: int) -> Any:
 
 
 def nesting(data: bytes) -> int:
-    """Deepest nesting of lists and objects."""
+    """Depth of the deepest list or object."""
     depth = deepest = 0
-    for token in _TOKENS.finditer(data):
-        sign = token[0]
-        if sign in b"[{":
+    for token in _STRINGS_AND_BRACKETS.finditer(data):
+        bracket = token[0]
+        if bracket in b"[{":
             depth += 1
             deepest = max(deepest, depth)
-        elif sign in b"]}":
+        elif bracket in b"]}":
             depth -= 1
     return deepest
 
 
-def literals(value: Any, path: str = "$") -> Iterator[tuple[str, str]]:
-    """Path and spelling of every NaN and infinity."""
-    if isinstance(value, Literal):
+def non_finite_literals(value: Any, path: str = "$") -> Iterator[tuple[str, str]]:
+    """Path and text of every NaN and infinity."""
+    if isinstance(value, NonFinite):
         yield path, str(value)
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from literals(item, f"{path}.{key}")
+            yield from non_finite_literals(item, f"{path}.{key}")
     elif isinstance(value, list):
-        for place, item in enumerate(value):
-            yield from literals(item, f"{path}[{place}]")
+        for index, item in enumerate(value):
+            yield from non_finite_literals(item, f"{path}[{index}]")
 
 
-def repeats(value: Any, path: str = "$") -> Iterator[tuple[str, str]]:
-    """Path and name of every key that stands more than once in its object."""
+def repeated_keys(value: Any, path: str = "$") -> Iterator[tuple[str, str]]:
+    """Path and name of every key that occurs more than once in its object."""
     if isinstance(value, Object):
         for key in value.repeated:
             yield f"{path}.{key}", key
         for key, item in value.items():
-            yield from repeats(item, f"{path}.{key}")
+            yield from repeated_keys(item, f"{path}.{key}")
     elif isinstance(value, list):
-        for place, item in enumerate(value):
-            yield from repeats(item, f"{path}[{place}]")
+        for index, item in enumerate(value):
+            yield from repeated_keys(item, f"{path}[{index}]")
 
 
-def object_members(value: Any) -> Iterator[str]:
-    """Every key of every object, each once in its object."""
+def all_keys(value: Any) -> Iterator[str]:
+    """The keys of all objects; a repeated key counts once in its object."""
     if isinstance(value, Object):
         for key, item in value.items():
             yield key
-            yield from object_members(item)
+            yield from all_keys(item)
     elif isinstance(value, list):
         for item in value:
-            yield from object_members(item)
+            yield from all_keys(item)
 
 
-def written_number(value: Any) -> str:
-    """The value as compact JSON, numbers as they were written."""
-    if isinstance(value, (Whole, Real, Literal)):
+def json_text(value: Any) -> str:
+    """The value as JSON text; numbers keep their digits."""
+    if isinstance(value, (IntegerText, NumberText, NonFinite)):
         return str.__str__(value)
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
-    parts: list[str] = []  # plain loops: each level of nesting takes one frame of the stack only
+    parts: list[str] = []  # loops, not comprehensions: each level of nesting then takes one stack frame
     if isinstance(value, dict):
         for key, item in value.items():
-            parts.append(f"{json.dumps(key, ensure_ascii=False)}: {written_number(item)}")
+            parts.append(f"{json.dumps(key, ensure_ascii=False)}: {json_text(item)}")
         return "{" + ", ".join(parts) + "}"
     if isinstance(value, list):
         for item in value:
-            parts.append(written_number(item))  # noqa: PERF401
+            parts.append(json_text(item))  # noqa: PERF401
         return "[" + ", ".join(parts) + "]"
     return {None: "null", True: "true", False: "false"}[value]
 
 
 def json_kind(value: Any) -> str:
-    """What a value is, in words."""
+    """The kind of a value, as findings show it."""
     match value:
         case None:
             return "null"
         case bool():
             return "a boolean"
-        case Literal():
+        case NonFinite():
             return str(value)
-        case Whole() | Real():
+        case IntegerText() | NumberText():
             return "a number"
         case str():
             return "text"

@@ -1,8 +1,8 @@
-"""The typed decoder of a schema's records: nested msgspec structs that hold exactly what is read.
+"""The typed decoder of a schema's records: nested msgspec structs with exactly the members that the schema reads.
 
-Each field becomes a member of a struct tree along its path. Values that msgspec decodes into the tree are right in
-type; any other record is left to the exact parser. Two fields that want different things of one value get a tree
-each.
+Each field becomes a member of a struct tree along its path. A record that msgspec decodes into the tree has the right
+types; the strict parser (``json_strict``) reads every other record. Two fields that read one value as different types
+get separate trees.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,23 +23,22 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-# Turns of a conversation: the typed struct they are decoded into, and the columns they become.
+# Turns of a conversation
 
 
 MessageKeys = tuple[tuple[str, tuple[str, ...]], ...]
 
-PARTS = ("role", "content", "name", "tool_calls", "tool_call_id", "train", "weight")
-_TYPES: dict[str, Any] = {
+TURN_PARTS = ("role", "content", "name", "tool_calls", "tool_call_id", "train", "weight")
+_PART_TYPES: dict[str, Any] = {
     "train": bool | None | UnsetType,
     "weight": float | None | UnsetType,
-    "tool_calls": None
-    | UnsetType,  # a turn that calls tools is read by the exact parser, which keeps the JSON
+    "tool_calls": None | UnsetType,  # the strict parser reads a turn with tool calls: it keeps their JSON
 }
 
 
 @dataclass(slots=True)
 class Turn:
-    """One turn as the exact parser read it; see ``fields.message_dtype``."""
+    """One turn as the strict parser reads it; the columns are those of ``fields.message_dtype``."""
 
     role: str | None = None
     content: str | None = None
@@ -53,26 +51,26 @@ class Turn:
 
 
 def turn_struct(keys: MessageKeys) -> type[msgspec.Struct]:
-    """The struct of a turn: a member for each name that each part may have, such as ``role_0``, ``role_1``."""
+    """The struct of a turn: one member for each name of each part, such as ``role_0`` and ``role_1``."""
     members: list[Any] = []
     names: dict[str, str] = {}
     for part, spellings in keys:
         for i, spelling in enumerate(spellings):
-            members.append((f"{part}_{i}", _TYPES.get(part, str | None | UnsetType), UNSET))
+            members.append((f"{part}_{i}", _PART_TYPES.get(part, str | None | UnsetType), UNSET))
             names[f"{part}_{i}"] = spelling
     return msgspec.defstruct("TypedTurn", members, rename=names, kw_only=True, gc=False)
 
 
 def turn_columns(turns: list[Any], keys: MessageKeys) -> pa.Array:
-    """Turns, typed or exact, as an Arrow struct array of ``fields.message_dtype()``."""
+    """Turns of either parser (typed structs or ``Turn``) as an Arrow struct array of ``fields.message_dtype()``."""
     import pyarrow as pa
 
     typed = [turn for turn in turns if not isinstance(turn, Turn)]
-    found = {part: _first(typed, part, names) for part, names in keys}
+    found = {part: _first_present(typed, part, names) for part, names in keys}
     contents = found.get("content", [UNSET] * len(typed))
-    found["content_kind"] = [_kind(content) for content in contents]
+    found["content_kind"] = [_content_kind(content) for content in contents]
     values: dict[str, list[Any]] = {}
-    for part in ("role", "content", "content_kind", *PARTS[2:]):
+    for part in ("role", "content", "content_kind", *TURN_PARTS[2:]):
         column = [None if value is UNSET else value for value in found.get(part, [None] * len(typed))]
         if len(typed) != len(turns):
             rest = iter(column)
@@ -84,23 +82,18 @@ def turn_columns(turns: list[Any], keys: MessageKeys) -> pa.Array:
 
 
 def keys_present(turns: list[Any], keys: MessageKeys) -> list[int]:
-    """Number of known keys that each typed turn was decoded from."""
+    """Number of known keys that each typed turn has in its JSON."""
     attributes = [f"{part}_{i}" for part, names in keys for i in range(len(names))]
     counts = [0] * len(turns)
     for attribute in attributes:
-        for place, turn in enumerate(turns):
+        for index, turn in enumerate(turns):
             if getattr(turn, attribute) is not UNSET:
-                counts[place] += 1
+                counts[index] += 1
     return counts
 
 
-def flat_turns(lists: list[Any]) -> list[Any]:
-    """The elements of all lists, one after the other; None counts as no list."""
-    return list(chain.from_iterable(item for item in lists if item is not None))
-
-
-def _first(turns: list[Any], part: str, names: tuple[str, ...]) -> list[Any]:
-    """The part's value under the first of its names that stands in each turn."""
+def _first_present(turns: list[Any], part: str, names: tuple[str, ...]) -> list[Any]:
+    """The value of a part in each turn, under the first of its names that the turn has; else UNSET."""
     column = [getattr(turn, f"{part}_0") for turn in turns]
     for i in range(1, len(names)):
         if all(value is not UNSET for value in column):
@@ -112,82 +105,86 @@ def _first(turns: list[Any], part: str, names: tuple[str, ...]) -> list[Any]:
     return column
 
 
-def _kind(content: Any) -> str:
+def _content_kind(content: Any) -> str:
     if content is UNSET:
         return Content.MISSING.value
     return Content.NULL.value if content is None else Content.TEXT.value
 
 
-# The typed decoder of a schema's records: nested msgspec structs that hold exactly what is read.
+# The struct tree of a record
 
 
-Fetch = Callable[[list[Any]], list[Any]]
-"""Takes one member, or a member of a member, out of each struct."""
-NO_RAW = Raw(b"")
-"""Default of a raw member that is not there."""
-MOST_DECODERS = 64
-_ESCAPED = re.compile(r'["\\\x00-\x1f]')
-"""Letters that JSON escapes: a key with one of them cannot be a member's name."""
-_KEYS = msgspec.json.Decoder(dict[str, Raw])
-INTEGER = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Getter = Callable[[list[Any]], list[Any]]
+"""Takes one member, or a member of a member, from each struct."""
+ABSENT_RAW = Raw(b"")
+"""Default of a raw member whose key is absent."""
+DECODER_CACHE_SIZE = 64
+_ESCAPED_CHARACTERS = re.compile(r'["\\\x00-\x1f]')
+"""Characters that JSON escapes: msgspec does not match a key that holds one."""
+_TOP_LEVEL_KEYS = msgspec.json.Decoder(dict[str, Raw])
+INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
-class Node:
-    """A value on the way: an object with members, or what is read."""
+class ShapeNode:
+    """A node of the struct tree: an object with members, or a leaf whose value is read."""
 
-    __slots__ = ("attribute", "leaf", "lists", "members", "reading", "required", "struct")
+    __slots__ = ("attribute", "field_path", "leaf", "lists", "members", "required", "struct")
 
     def __init__(self, attribute: str = "", lists: int = 0) -> None:
         self.attribute, self.lists = attribute, lists
-        self.members: dict[str, Node] = {}
+        self.members: dict[str, ShapeNode] = {}
         self.leaf: FieldType | None = None
-        self.reading: FieldPath | None = None
+        self.field_path: FieldPath | None = None
         self.required = False
         self.struct: type[msgspec.Struct] | None = None
 
 
 class RecordShape:
-    """One tree: its readings, its decoder, and a fetcher a reading.
+    """One struct tree: the paths it reads, its decoder, and one getter a path.
 
     ``root`` is None where the value itself is read (the path ``$`` of a cell).
     """
 
-    def __init__(self, readings: Sequence[FieldPath], structs: dict[FieldType, type[msgspec.Struct]]) -> None:
-        self.readings = tuple(readings)
+    def __init__(self, paths: Sequence[FieldPath], structs: dict[FieldType, type[msgspec.Struct]]) -> None:
+        self.paths = tuple(paths)
         self.structs = structs
-        self.root = Node()
-        for reading in self.readings:
-            _place(self.root, reading)
+        self.root = ShapeNode()
+        for field_path in self.paths:
+            _add_path(self.root, field_path)
         self.type = self._type(self.root)
         self.decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(self.type)
         self._decoders: dict[tuple[str, ...], msgspec.json.Decoder[Any]] = {(): self.decoder}
-        self.fetchers = [_fetcher(self.root, reading) for reading in self.readings]
+        self.getters = [_getter(self.root, field_path) for field_path in self.paths]
 
     def for_record(self, first: bytes) -> tuple[msgspec.json.Decoder[Any], int]:
-        """The decoder that also keeps the raw values of the other top-level keys of a record, as ``u0``, ``u1``, …,
-        and their number. Records like the first one have no further keys."""
+        """A decoder that also keeps the raw values of the unread top-level keys of ``first``, as ``u0``, ``u1``, …, and
+        their number. Records with the keys of the first one then have no key that is not decoded."""
         try:
-            known = self.root.members
-            keys = tuple(key for key in _KEYS.decode(first) if key not in known and not _ESCAPED.search(key))
+            members = self.root.members
+            keys = tuple(
+                key
+                for key in _TOP_LEVEL_KEYS.decode(first)
+                if key not in members and not _ESCAPED_CHARACTERS.search(key)
+            )
         except (msgspec.DecodeError, RecursionError):
             keys = ()
         if keys not in self._decoders:
-            if len(self._decoders) > MOST_DECODERS:
+            if len(self._decoders) > DECODER_CACHE_SIZE:
                 self._decoders.clear()
             assert self.root.struct is not None  # noqa: S101 - records are objects
             extra = {f"u{i}": key for i, key in enumerate(keys)}
             struct = msgspec.defstruct(
-                "Record", [(name, Raw, NO_RAW) for name in extra], bases=(self.root.struct,), rename=extra,
+                "Record", [(name, Raw, ABSENT_RAW) for name in extra], bases=(self.root.struct,), rename=extra,
                 kw_only=True, gc=False,
             )  # fmt: skip
             self._decoders[keys] = msgspec.json.Decoder(struct)
         return self._decoders[keys], len(keys)
 
-    def _type(self, node: Node) -> Any:
-        """The msgspec type of a node's value, lists around it included."""
+    def _type(self, node: ShapeNode) -> Any:
+        """The msgspec type of a node's value, with the lists around it."""
         if node.leaf is not None:
-            assert node.reading is not None  # noqa: S101
-            inner = value_type(node.leaf, node.reading, self.structs)
+            assert node.field_path is not None  # noqa: S101
+            inner = value_type(node.leaf, node.field_path, self.structs)
         else:
             members: list[Any] = []
             for member in node.members.values():
@@ -195,11 +192,12 @@ class RecordShape:
                 if member.required:
                     members.append((member.attribute, kind))
                 elif kind is Raw:
-                    members.append((member.attribute, Raw, NO_RAW))
+                    members.append((member.attribute, Raw, ABSENT_RAW))
                 else:
                     members.append((member.attribute, kind | None | UnsetType, UNSET))
             names = {
-                member.attribute: _spelled(key, member.attribute) for key, member in node.members.items()
+                member.attribute: _decodable_key(key, member.attribute)
+                for key, member in node.members.items()
             }
             node.struct = msgspec.defstruct("Record", members, rename=names, kw_only=True, gc=False)
             inner = node.struct
@@ -208,31 +206,33 @@ class RecordShape:
         return inner
 
 
-def _spelled(key: str, attribute: str) -> str:
-    """The key as the decoder may look for it. One that it cannot be told is never found by it: a record that has it
-    then has a key more than was read, and goes to the exact parser."""
-    return f"\ue000 not to be spelled: {attribute}" if _ESCAPED.search(key) else key
+def _decodable_key(key: str, attribute: str) -> str:
+    """The key that the decoder looks for. msgspec cannot match a key with escaped characters: a placeholder that no
+    record has replaces it. A record with the key then has more keys than were decoded; the strict parser reads it."""
+    return f"\ue000 not to be spelled: {attribute}" if _ESCAPED_CHARACTERS.search(key) else key
 
 
-def record_shapes(readings: Sequence[FieldPath]) -> list[RecordShape]:
-    """The trees for these readings: one, unless two readings want different things of one value."""
+def record_shapes(paths: Sequence[FieldPath]) -> list[RecordShape]:
+    """The struct trees for these paths: one, unless two paths read one value as different types."""
     layers: list[list[FieldPath]] = []
-    for reading in readings:
+    for field_path in paths:
         for layer in layers:
-            if _fits([*layer, reading]):
-                layer.append(reading)
+            if _agree([*layer, field_path]):
+                layer.append(field_path)
                 break
         else:
-            layers.append([reading])
+            layers.append([field_path])
     structs: dict[FieldType, type[msgspec.Struct]] = {}
     return [RecordShape(layer, structs) for layer in layers]
 
 
-def value_type(type_: FieldType, reading: FieldPath, structs: dict[FieldType, type[msgspec.Struct]]) -> Any:
-    """The msgspec type of a value."""
+def value_type(
+    type_: FieldType, field_path: FieldPath, structs: dict[FieldType, type[msgspec.Struct]]
+) -> Any:
+    """The msgspec type of a value of this field type."""
     match type_.kind:
         case Kind.INTEGER:
-            return INTEGER
+            return INT64
         case Kind.NUMBER:
             return float
         case Kind.BOOLEAN:
@@ -240,27 +240,27 @@ def value_type(type_: FieldType, reading: FieldPath, structs: dict[FieldType, ty
         case Kind.JSON:
             return Raw
         case Kind.STRUCT:
-            return struct_of(type_, reading, structs)
+            return struct_of(type_, field_path, structs)
         case Kind.MESSAGES:
-            turns: Any = list[turn_struct(reading.field.message_keys)]  # type: ignore[misc]
-            return str | turns if reading.field.text_turn else turns
+            turns: Any = list[turn_struct(field_path.field.message_keys)]  # type: ignore[misc]
+            return str | turns if field_path.field.text_turn else turns
         case _:
             item = element_of(type_)
-            return str if item is None else list[value_type(item, reading, structs)]  # type: ignore[misc]
+            return str if item is None else list[value_type(item, field_path, structs)]  # type: ignore[misc]
 
 
 def struct_of(
-    type_: FieldType, reading: FieldPath, structs: dict[FieldType, type[msgspec.Struct]]
+    type_: FieldType, field_path: FieldPath, structs: dict[FieldType, type[msgspec.Struct]]
 ) -> type[msgspec.Struct]:
     """The struct of a struct type; its members are ``m0``, ``m1``, … in the type's order."""
     if type_ not in structs:
         members: list[Any] = []
         for i, (_, member) in enumerate(type_.fields):
-            kind = value_type(member, reading, structs)
+            kind = value_type(member, field_path, structs)
             if not member.optional:
                 members.append((f"m{i}", kind))
             elif kind is Raw:
-                members.append((f"m{i}", Raw, NO_RAW))
+                members.append((f"m{i}", Raw, ABSENT_RAW))
             else:
                 members.append((f"m{i}", kind | None | UnsetType, UNSET))
         names = {f"m{i}": name for i, (name, _) in enumerate(type_.fields)}
@@ -268,40 +268,42 @@ def struct_of(
     return structs[type_]
 
 
-def _place(root: Node, reading: FieldPath) -> None:
+def _add_path(root: ShapeNode, field_path: FieldPath) -> None:
     node = root
-    inside = False
-    for step in reading.steps:
+    below_list = False
+    for step in field_path.steps:
         if step.key not in node.members:
-            node.members[step.key] = Node(f"k{len(node.members)}", step.lists)
+            node.members[step.key] = ShapeNode(f"k{len(node.members)}", step.lists)
         node = node.members[step.key]
-        # Below a list, an element without the value is a fault of that element.
-        node.required |= reading.field.required or inside
-        inside |= step.lists > 0
-    node.leaf, node.reading = reading.leaf, reading
+        # Below a list the value is required: an element without it is an error of that element.
+        node.required |= field_path.field.required or below_list
+        below_list |= step.lists > 0
+    node.leaf, node.field_path = field_path.leaf, field_path
 
 
-def _fits(readings: Sequence[FieldPath]) -> bool:
-    """Whether no value is read in two ways."""
-    ways: dict[tuple[str, ...], object] = {}
-    for reading in readings:
-        keys = tuple(step.key for step in reading.steps)
+def _agree(paths: Sequence[FieldPath]) -> bool:
+    """Whether the paths fit one tree: no value is read as two different types."""
+    read_as: dict[tuple[str, ...], object] = {}
+    for field_path in paths:
+        keys = tuple(step.key for step in field_path.steps)
         for length in range(len(keys) + 1):
-            lists = reading.steps[length - 1].lists if length else 0
+            lists = field_path.steps[length - 1].lists if length else 0
             last = length == len(keys)
-            what = (
-                (lists, reading.leaf, reading.field.message_keys, reading.field.text_turn) if last else lists
+            wanted = (
+                (lists, field_path.leaf, field_path.field.message_keys, field_path.field.text_turn)
+                if last
+                else lists
             )
-            if ways.setdefault(keys[:length], what) != what:
+            if read_as.setdefault(keys[:length], wanted) != wanted:
                 return False
     return True
 
 
-def _fetcher(root: Node, reading: FieldPath) -> Fetch:
-    """Takes the values of a reading out of decoded records; None or UNSET where one is not there."""
+def _getter(root: ShapeNode, field_path: FieldPath) -> Getter:
+    """Takes the values at a path from decoded records; None or UNSET where a record has none."""
     nodes = []
     node = root
-    for step in reading.steps:
+    for step in field_path.steps:
         node = node.members[step.key]
         nodes.append(node)
     if all(n.required for n in nodes[:-1]) and not any(n.lists for n in nodes):
@@ -309,16 +311,16 @@ def _fetcher(root: Node, reading: FieldPath) -> Fetch:
             return lambda rows: rows
         get = attrgetter(".".join(n.attribute for n in nodes))
         return lambda rows: list(map(get, rows))
-    follow = _way([(attrgetter(n.attribute), n.lists) for n in nodes])
+    follow = _chain([(attrgetter(n.attribute), n.lists) for n in nodes])
     return lambda rows: list(map(follow, rows))
 
 
-def _way(way: list[tuple[Callable[[Any], Any], int]]) -> Callable[[Any], Any]:
-    get, lists = way[0]
-    if len(way) == 1 and lists < 2:
+def _chain(keys: list[tuple[Callable[[Any], Any], int]]) -> Callable[[Any], Any]:
+    get, lists = keys[0]
+    if len(keys) == 1 and lists < 2:
         return get
-    rest = _way(way[1:]) if len(way) > 1 else None
-    deeper = any(count for _, count in way[1:])
+    rest = _chain(keys[1:]) if len(keys) > 1 else None
+    deeper = any(count for _, count in keys[1:])
 
     def follow(value: Any) -> Any:
         below = get(value)

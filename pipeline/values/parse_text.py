@@ -1,12 +1,12 @@
 """The cell grammar: what the text of a cell means as a number, a boolean, a date or JSON.
 
-White space around a value does not count. A value is never rounded, truncated or read in part.
+White space around a value does not count. The grammar never rounds, truncates or reads a part of a value.
 
 ======== ====================================================================================
-integer  ``[+-]digits``, within 64 bits; ``5.0`` is 5, noted as a repair
+integer  ``[+-]digits``, within 64 bits; ``5.0`` is 5, recorded as a repair
 number   ``[+-]digits[.digits][e[+-]digits]`` with the declared decimal mark; no thousands marks
 boolean  true, false, yes, no, 1, 0, in any case
-date     ``2024-01-31``, also with a time of day of zero behind it, as spreadsheets show dates
+date     ``2024-01-31``, also followed by a time of day of zero, as spreadsheets show dates
 datetime ``2024-01-31T09:30[:00[.000]]``, a space for the T, an offset or Z; a bare date is midnight
 ======== ====================================================================================
 """
@@ -30,16 +30,14 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-# The cell grammar: what the text of a cell means as a number, a boolean or a date. One grammar for every
-# source.
+# The grammar
 
 
 BLANKS = " \t\r\n\v\f\xa0"
-"""White space that does not count at the edges of a value."""
+"""White space that is stripped from both ends of a value."""
 
-_WHOLE = r"^[+-]?[0-9]+\.0+$"
-_NOT_FINITE = r"(?i)^[+-]?(nan|inf|infinity)$"
-_GROUPED = r"^[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}$"
+_INTEGER_WITH_POINT = r"^[+-]?[0-9]+\.0+$"
+_MAYBE_THOUSANDS = r"^[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}$"
 _DATE = r"^([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ]00:00(?::00(?:\.0+)?)?)?$"
 _TIME = (
     r"^([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ]([0-9]{2}:[0-9]{2})(:[0-5][0-9])?(\.[0-9]{1,9})?"
@@ -50,19 +48,19 @@ _TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0")
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Cells read by the grammar.
+    """Cells parsed by the grammar.
 
     Attributes:
         values: typed; null where the cell is blank or does not parse.
-        wrong: Boolean, cells that hold something else.
+        wrong: Boolean, cells that do not parse.
         not_finite: Boolean, cells that spell NaN, infinity or a number beyond the range of a double.
-        whole: Boolean, cells with a whole number written with a decimal point, where an integer is expected.
+        with_point: Boolean, cells with an integer that is written with a decimal point, such as ``5.0``.
     """
 
     values: pl.Series
     wrong: pl.Series
     not_finite: pl.Series | None = None
-    whole: pl.Series | None = None
+    with_point: pl.Series | None = None
 
 
 def parse_cells(cells: pl.Series, kind: Kind, decimal: str = ".") -> Parsed:
@@ -90,14 +88,14 @@ def _integers(cells: pl.Series) -> Parsed:
     import polars as pl
 
     values = cells.cast(pl.Int64, strict=False)
-    missed = values.is_null() & cells.is_not_null()
-    if not missed.any():
-        return Parsed(values, missed)
-    trimmed = cells.set(~missed, None).str.strip_chars(BLANKS)
-    whole = trimmed.str.contains(_WHOLE).fill_null(False)
-    again = trimmed.str.replace(r"\.0+$", "").cast(pl.Int64, strict=False)
-    wrong = missed & again.is_null() & (trimmed != "").fill_null(False)
-    return Parsed(values.zip_with(~missed, again), wrong, whole=whole & ~wrong)
+    unparsed = values.is_null() & cells.is_not_null()
+    if not unparsed.any():
+        return Parsed(values, unparsed)
+    trimmed = cells.set(~unparsed, None).str.strip_chars(BLANKS)
+    with_point = trimmed.str.contains(_INTEGER_WITH_POINT).fill_null(False)
+    retried = trimmed.str.replace(r"\.0+$", "").cast(pl.Int64, strict=False)
+    wrong = unparsed & retried.is_null() & (trimmed != "").fill_null(False)
+    return Parsed(values.zip_with(~unparsed, retried), wrong, with_point=with_point & ~wrong)
 
 
 def _numbers(cells: pl.Series, decimal: str) -> Parsed:
@@ -107,18 +105,18 @@ def _numbers(cells: pl.Series, decimal: str) -> Parsed:
     if decimal == ",":
         text = cells.set(cells.str.contains(".", literal=True), "?").str.replace(",", ".", literal=True)
     elif decimal == ".,":
-        text = cells.set(cells.str.strip_chars(BLANKS).str.contains(_GROUPED), "?")
+        text = cells.set(cells.str.strip_chars(BLANKS).str.contains(_MAYBE_THOUSANDS), "?")
         text = text.str.replace(",", ".", literal=True)
     values = text.cast(pl.Float64, strict=False)
-    missed = values.is_null() & cells.is_not_null()
-    if missed.any():
+    unparsed = values.is_null() & cells.is_not_null()
+    if unparsed.any():
         text = text.str.strip_chars(BLANKS)
-        values = values.zip_with(~missed, text.cast(pl.Float64, strict=False))
-        missed = values.is_null() & (text != "").fill_null(False)
+        values = values.zip_with(~unparsed, text.cast(pl.Float64, strict=False))
+        unparsed = values.is_null() & (text != "").fill_null(False)
     infinite = (~values.is_finite()).fill_null(False)
     if infinite.any():
         values = values.set(infinite, None)
-    return Parsed(values, missed, not_finite=infinite)
+    return Parsed(values, unparsed, not_finite=infinite)
 
 
 def _booleans(cells: pl.Series) -> Parsed:
@@ -164,21 +162,20 @@ def _datetimes(cells: pl.Series) -> Parsed:
     return Parsed(values, values.is_null() & (frame["text"] != "").fill_null(False))
 
 
-# Cells of a table become the values of a field: by the grammar, or by the JSON decoder for cells that hold
-# JSON.
+# Cells become the values of a field
 
 
 SCALARS = (Kind.INTEGER, Kind.NUMBER, Kind.BOOLEAN, Kind.DATE, Kind.DATETIME)
-_TURNS = r"^\s*\[\s*\{"
-"""How a cell begins that holds turns, rather than the plain text of one."""
+_TURNS_START = r"^\s*\[\s*\{"
+"""How a cell with a list of turns begins; any other cell is the plain text of one turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Findings on cells, in columns.
+    """Reports findings on cells, a column at a time.
 
     Attributes:
-        findings: where they go.
+        findings: receives them.
         policy: policy of each reason.
         ids: int64 [n], record of each cell.
         rows: int64 [n], physical row of each cell, where a record is a group of rows.
@@ -190,63 +187,65 @@ class Report:
     rows: Int64s | None = None
 
     def __call__(
-        self, reason: Reason, column: str, hits: pl.Series | Mask, shown: pl.Series | str, expected: str = ""
+        self, reason: Reason, column: str, mask: pl.Series | Mask, shown: pl.Series | str, expected: str = ""
     ) -> None:
-        """A finding for each cell where ``hits`` (Boolean [n]) is true; ``shown``: what stands there."""
+        """Add a finding for each cell where ``mask`` (bool [n]) is true; ``shown``: the text to show as found."""
         import polars as pl
 
-        mask = hits.to_numpy() if isinstance(hits, pl.Series) else hits
-        if not mask.any():
+        where = mask.to_numpy() if isinstance(mask, pl.Series) else mask
+        if not where.any():
             return
         found = (
             shown
             if isinstance(shown, str)
-            else shown.filter(pl.Series(mask)).str.slice(0, SHOWN_CHARACTERS).to_list()
+            else shown.filter(pl.Series(where)).str.slice(0, SHOWN_CHARACTERS).to_list()
         )
-        paths = "" if self.rows is None else [f"row {row}" for row in self.rows[mask].tolist()]
+        paths = "" if self.rows is None else [f"row {row}" for row in self.rows[where].tolist()]
         self.findings.add(
-            reason, self.policy(reason), column, self.ids[mask], paths=paths, found=found, expected=expected
+            reason, self.policy(reason), column, self.ids[where], paths=paths, found=found, expected=expected
         )
 
 
 def parse_plain_columns(
-    cells: pl.DataFrame, readings: Sequence[FieldPath], decimal: str
+    cells: pl.DataFrame, paths: Sequence[FieldPath], decimal: str
 ) -> list[pl.Series | None]:
-    """The values of the String columns that hold nothing but good values, in one pass; None for any other reading."""
+    """The values of the String columns whose cells are all valid, in one pass; None for every other path."""
     import polars as pl
 
     schema = cells.schema
-    values: list[pl.Series | None] = [None] * len(readings)
+    values: list[pl.Series | None] = [None] * len(paths)
     wanted: list[pl.Expr] = []
-    for i, reading in enumerate(readings):
-        name = reading.steps[0].key if len(reading.steps) == 1 else ""
+    for i, field_path in enumerate(paths):
+        name = field_path.steps[0].key if len(field_path.steps) == 1 else ""
         if schema.get(name) != pl.String:
             continue
-        if reading.type.kind is Kind.TEXT:
+        if field_path.type.kind is Kind.TEXT:
             values[i] = cells.get_column(name)
         else:
-            wanted += _expression(reading.type.kind, pl.col(name), decimal, str(i))
+            wanted += _plain_expressions(field_path.type.kind, pl.col(name), decimal, str(i))
     for series in cells.select(wanted).get_columns() if wanted else ():
         values[int(series.name)] = series
     return [
-        value if value is not None and _good(value, reading, cells) else None
-        for value, reading in zip(values, readings, strict=True)
+        value if value is not None and _is_complete(value, field_path, cells) else None
+        for value, field_path in zip(values, paths, strict=True)
     ]
 
 
-def _good(values: pl.Series, reading: FieldPath, cells: pl.DataFrame) -> bool:
-    """Whether every cell gave a value, save blank ones where that is allowed."""
+def _is_complete(values: pl.Series, field_path: FieldPath, cells: pl.DataFrame) -> bool:
+    """Whether every cell has a value; blank cells are allowed where the field is not required."""
     import polars as pl
 
     nulls = values.null_count()
-    if nulls and (reading.field.required or nulls != cells.get_column(reading.steps[0].key).null_count()):
+    if nulls and (
+        field_path.field.required or nulls != cells.get_column(field_path.steps[0].key).null_count()
+    ):
         return False
     return values.dtype != pl.Float64 or bool(values.is_finite().all())
 
 
-def _expression(kind: Kind, column: pl.Expr, decimal: str, name: str) -> list[pl.Expr]:
-    """The values of a String column by the plainest spellings alone, null for every other cell; none for kinds that
-    are not read so."""
+def _plain_expressions(kind: Kind, column: pl.Expr, decimal: str, name: str) -> list[pl.Expr]:
+    """An expression that parses only the plainest spellings of a String column and gives null for every other cell;
+    none for the other kinds."""
     import polars as pl
 
     match kind:
@@ -263,47 +262,47 @@ def _expression(kind: Kind, column: pl.Expr, decimal: str, name: str) -> list[pl
 def parse_scalars(
     cells: pl.Series, type_: FieldType, decimal: str, column: str, wrong: Reason, report: Report
 ) -> pl.Series:
-    """Cells (String, null: blank) by the grammar; null where one is wrong, which is the finding ``wrong``."""
+    """Parse cells (String, null: blank) by the grammar; null, with the finding ``wrong``, where one does not parse."""
     parsed = parse_cells(cells, type_.kind, decimal)
     expected = EXPECTED[type_.kind]
     report(wrong, column, parsed.wrong, cells, expected)
     if parsed.not_finite is not None:
         reason = Reason.VALUE_NOT_FINITE if wrong is Reason.VALUE_TYPE else wrong
         report(reason, column, parsed.not_finite, cells, "a finite number")
-    if parsed.whole is not None:
-        report(Reason.INTEGER_FROM_DECIMAL, column, parsed.whole, cells, expected)
+    if parsed.with_point is not None:
+        report(Reason.INTEGER_FROM_DECIMAL, column, parsed.with_point, cells, expected)
     return parsed.values
 
 
 def parse_json_cells(
-    cells: pl.Series, reading: FieldPath, depth: int, hits: FindingCollector, report: Report
+    cells: pl.Series, field_path: FieldPath, depth: int, collector: FindingCollector, report: Report
 ) -> pl.Series:
-    """Cells that hold JSON (null: blank), decoded; null where a cell is blank or wrong."""
+    """Decode cells that hold JSON (null: blank); null where a cell is blank or wrong."""
     import polars as pl
     import pyarrow as pa
 
-    if reading.field.text_turn:
-        return _turns_or_text(cells, reading, depth, hits, report)
-    filled = (cells.str.strip_chars(BLANKS) != "").fill_null(False)
-    boxes = reading.type.kind is Kind.BOXES or reading.part >= 0
+    if field_path.field.text_turn:
+        return _turns_or_text(cells, field_path, depth, collector, report)
+    is_filled = (cells.str.strip_chars(BLANKS) != "").fill_null(False)
+    boxes = field_path.type.kind is Kind.BOXES or field_path.part >= 0
     decoder = Decoder(
-        [replace(reading, steps=reading.steps[1:])], report.policy, depth, cell=True,
+        [replace(field_path, steps=field_path.steps[1:])], report.policy, depth, cell=True,
         broken=Reason.BBOX_UNPARSED if boxes else Reason.CELL_JSON_INVALID,
     )  # fmt: skip
-    texts = cells.filter(filled).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.binary())
-    there = filled.to_numpy()
-    return scatter(decoder(texts, report.ids[there], hits)[0], there)
+    texts = cells.filter(is_filled).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.binary())
+    filled = is_filled.to_numpy()
+    return scatter(decoder(texts, report.ids[filled], collector)[0], filled)
 
 
 def _turns_or_text(
-    cells: pl.Series, reading: FieldPath, depth: int, hits: FindingCollector, report: Report
+    cells: pl.Series, field_path: FieldPath, depth: int, collector: FindingCollector, report: Report
 ) -> pl.Series:
     """A cell that begins like a list of turns must be one; any other text is one turn without a role."""
     import polars as pl
 
-    turns = cells.str.contains(_TURNS).fill_null(False)
-    strict = replace(reading, field=replace(reading.field, text_turn=False))
-    lists = parse_json_cells(cells.set(~turns, None), strict, depth, hits, report)
+    turns = cells.str.contains(_TURNS_START).fill_null(False)
+    strict = replace(field_path, field=replace(field_path.field, text_turn=False))
+    lists = parse_json_cells(cells.set(~turns, None), strict, depth, collector, report)
     frame = pl.DataFrame({"lists": lists, "text": cells, "turns": turns})
     turn = pl.struct(
         content=pl.col("text"), content_kind=pl.lit(Content.TEXT.value), role=None, name=None, tool_calls=None,

@@ -1,4 +1,4 @@
-"""Paths into a JSON value or a nested column: where a field is read, and its innermost values."""
+"""Paths into JSON values and nested columns: where the value of a field lies, and how to visit its innermost values."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-# Where a field is read in a JSON value: a plain key, or a path such as ``$.page.width`` or
-# ``$.lines[].text``.
+# Paths such as ``$.page.width`` and ``$.lines[].text``
 
 
 _STEP = re.compile(r"(?:\.([^.\[\]]+)|\['((?:[^'\\]|\\.)*)'\])((?:\[\])*)")
@@ -26,7 +25,7 @@ _STEP = re.compile(r"(?:\.([^.\[\]]+)|\['((?:[^'\\]|\\.)*)'\])((?:\[\])*)")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One key on the way, and how many levels of list below it are followed element by element."""
+    """One key of a path, and how many levels of lists below it the path goes through, element by element."""
 
     key: str
     lists: int = 0
@@ -36,10 +35,10 @@ class Step:
         return (f".{self.key}" if plain else f"['{self.key}']") + "[]" * self.lists
 
 
-def steps(path: str) -> tuple[Step, ...]:
-    """The steps of a path. A text that does not begin with ``$`` is one key, taken literally; ``$`` is no step.
+def parse_path(path: str) -> tuple[Step, ...]:
+    """The steps of a path. A text that does not begin with ``$`` is one key, taken literally; ``$`` alone has no step.
 
-    Raises ``ValueError`` for a path that is none.
+    Raises ``ValueError`` for a malformed path.
     """
     if not path.startswith("$"):
         return (Step(path),)
@@ -55,7 +54,7 @@ def steps(path: str) -> tuple[Step, ...]:
     return tuple(found)
 
 
-# The values a field is read from: one path as a rule; boxes of some tables have a column a coordinate.
+# The paths of a field: one as a rule; boxes may have a column for each coordinate
 
 
 NUMBER = FieldType(Kind.NUMBER)
@@ -63,14 +62,14 @@ NUMBER = FieldType(Kind.NUMBER)
 
 @dataclass(frozen=True, slots=True)
 class FieldPath:
-    """One value of a record.
+    """Where one value of a field lies in a record.
 
     Attributes:
-        field: the field it belongs to, and ``index`` its place among the fields.
-        part: which of the field's columns, -1 when there is one only.
+        field, index: the field that the value belongs to, and its index among the fields.
+        part: which of the field's columns this is, -1 if the field has only one.
         steps: where the value lies.
-        type: what it must be: the field's type, or for a part a list of numbers.
-        element: type of one element, when the path goes through lists; the values are then gathered into one list.
+        type: the type of the value: the field's type, or a list of numbers for one coordinate of boxes.
+        element: type of one element if the path goes through lists, whose values form one list; else None.
     """
 
     field: Field
@@ -87,23 +86,26 @@ class FieldPath:
 
     @property
     def leaf(self) -> FieldType:
-        """Type of what stands at the end of the path."""
+        """Type of the value at the end of the path."""
         return self.element or self.type
 
 
 def field_paths(fields: Sequence[Field]) -> tuple[FieldPath, ...]:
-    """The values to read for these fields, in their order. Raises ``ValueError`` for a path that cannot be."""
+    """The paths of these fields, in their order.
+
+    Raises ``ValueError`` for a malformed path, and for a path through lists to a field that is no list.
+    """
     found = []
     for index, field in enumerate(fields):
         paths = (field.path,) if isinstance(field.path, str) else field.path
         for part, path in enumerate(paths):
             type_ = field.type if len(paths) == 1 else FieldType(Kind.LIST, item=NUMBER)
-            way = steps(path)
-            many = sum(step.lists for step in way)
-            element = element_of(type_) if many else None
-            if many and element is None:
+            path_steps = parse_path(path)
+            list_levels = sum(step.lists for step in path_steps)
+            element = element_of(type_) if list_levels else None
+            if list_levels and element is None:
                 raise ValueError(f"{path!r} leads to a list, {field.name!r} is {type_.kind}")
-            found.append(FieldPath(field, index, part if len(paths) > 1 else -1, way, type_, element))
+            found.append(FieldPath(field, index, part if len(paths) > 1 else -1, path_steps, type_, element))
     return tuple(found)
 
 
@@ -124,15 +126,15 @@ def element_of(type_: FieldType) -> FieldType | None:
             return None
 
 
-# The texts, dates or numbers inside of nested columns, laid flat, looked at, and put back.
+# Innermost values of nested columns
 
 
 Visit = Callable[["pl.Series", FieldType, Int64s], "pl.Series"]
-"""Gets flat values, their type, and the record (index) of each; returns the values, changed or not."""
+"""Takes values, their type and the index of the record of each; returns the values, changed or not."""
 
 
 def holds_kind(type_: FieldType, kinds: Collection[Kind]) -> bool:
-    """Whether values of one of these kinds stand in the type."""
+    """Whether the type contains values of one of these kinds."""
     if type_.kind in kinds:
         return True
     item = element_of(type_)
@@ -142,44 +144,46 @@ def holds_kind(type_: FieldType, kinds: Collection[Kind]) -> bool:
 
 
 def map_nested(
-    column: pl.Series, type_: FieldType, kinds: Collection[Kind], look: Visit, owners: Int64s | None = None
+    column: pl.Series, type_: FieldType, kinds: Collection[Kind], visit: Visit, owners: Int64s | None = None
 ) -> pl.Series:
-    """The column with ``look`` applied to every value of these kinds in it."""
+    """The column with ``visit`` applied to every value of these kinds in it, at any depth."""
     import polars as pl
 
     owners = np.arange(len(column), dtype=np.int64) if owners is None else owners
     if type_.kind in kinds:
-        return look(column, type_, owners)
+        return visit(column, type_, owners)
     item = element_of(type_)
     if item is not None and holds_kind(item, kinds):
         lengths = column.list.len().fill_null(0).to_numpy().astype(np.int64)
-        flat = elements(column)
-        after = map_nested(flat, item, kinds, look, np.repeat(owners, lengths))
-        return column if after is flat else _relisted(column, after, lengths)
+        inner = elements(column)
+        visited = map_nested(inner, item, kinds, visit, np.repeat(owners, lengths))
+        return column if visited is inner else _as_lists(column, visited, lengths)
     if type_.kind is Kind.STRUCT and holds_kind(type_, kinds):
         before = [column.struct.field(name) for name, _ in type_.fields]
         parts = [
-            map_nested(part, t, kinds, look, owners)
+            map_nested(part, t, kinds, visit, owners)
             for part, (_, t) in zip(before, type_.fields, strict=True)
         ]
         if all(a is b for a, b in zip(parts, before, strict=True)):
             return column
         frame = pl.DataFrame([part.alias(name) for part, (name, _) in zip(parts, type_.fields, strict=True)])
         return (
-            frame.with_columns(there=column.is_not_null())
-            .select(pl.when("there").then(pl.struct(*(name for name, _ in type_.fields))).alias(column.name))
+            frame.with_columns(present=column.is_not_null())
+            .select(
+                pl.when("present").then(pl.struct(*(name for name, _ in type_.fields))).alias(column.name)
+            )
             .to_series()
         )
     return column
 
 
-def _relisted(column: pl.Series, flat: pl.Series, lengths: Int64s) -> pl.Series:
+def _as_lists(column: pl.Series, inner: pl.Series, lengths: Int64s) -> pl.Series:
     import polars as pl
     import pyarrow as pa
 
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     lists = pa.LargeListArray.from_arrays(
-        pa.array(offsets), flat.to_arrow(compat_level=pl.CompatLevel.oldest()),
+        pa.array(offsets), inner.to_arrow(compat_level=pl.CompatLevel.oldest()),
         mask=pa.array(column.is_null().to_numpy()),
     )  # fmt: skip
     return pl.Series(column.name, pl.from_arrow(lists))

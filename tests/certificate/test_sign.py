@@ -1,18 +1,26 @@
-"""Signatures: what they prove, what they do not, and that other in-toto tools read them."""
+"""Signatures: what they prove, what they do not, and that they are those of the specification."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import stat
 from pathlib import Path
 
 import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
-from pipeline.certificate.sign import ENVELOPE, check, keygen, sign
+from pipeline.certificate.sign import ENVELOPE, check, envelope, is_stale, keygen, sign
 from pipeline.certificate.verify import Trust, verify
 from pipeline.errors import SchemaError, StorageError, VerificationError
 from tests import runs
+
+SIGNED = Path(__file__).parent / "signed"
 
 
 @pytest.fixture
@@ -56,9 +64,9 @@ def test_a_signature_of_a_trusted_key_holds(clean: Path, keys: list[Path]) -> No
 def test_the_threshold_counts_keys_not_signatures(clean: Path, keys: list[Path]) -> None:
     sign(clean, [keys[0], keys[0]], fsync=False)
     assert codes(clean, keys, 2) == ["signature_invalid"]
-    envelope = json.loads((clean / ENVELOPE).read_bytes())
-    envelope["signatures"] = [*envelope["signatures"], {**envelope["signatures"][0], "keyid": "f" * 64}]
-    (clean / ENVELOPE).write_text(json.dumps(envelope))
+    value = json.loads((clean / ENVELOPE).read_bytes())
+    value["signatures"] = [*value["signatures"], {**value["signatures"][0], "keyid": "f" * 64}]
+    (clean / ENVELOPE).write_text(json.dumps(value))
     assert codes(clean, keys, 2) == ["signature_invalid"]
     sign(clean, keys[1:2], fsync=False)
     assert codes(clean, keys, 2) == []
@@ -135,9 +143,6 @@ def test_a_key_that_cannot_be_read_is_named(clean: Path, keys: list[Path], conte
 
 
 def test_a_key_of_another_kind_is_named(clean: Path, tmp_path: Path) -> None:
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
     key = X25519PrivateKey.generate()
     path = tmp_path / "key"
     path.write_bytes(
@@ -155,25 +160,62 @@ def test_no_trusted_keys_trust_nothing(clean: Path, tmp_path: Path) -> None:
         verify(clean, trust=Trust(tmp_path / "none"))
 
 
-def test_securesystemslib_reads_our_envelope_and_we_read_its(clean: Path, keys: list[Path]) -> None:
-    pytest.importorskip("securesystemslib")
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
-    from securesystemslib.dsse import Envelope
-    from securesystemslib.signer import CryptoSigner, SSlibKey
+def test_an_envelope_holds_by_the_specification_and_plain_cryptography(clean: Path, keys: list[Path]) -> None:
+    """The oracle is not the library that signs: the signed bytes are written out, the key verifies them itself."""
+    sign(clean, keys[:2], fsync=False)
+    content = (clean / "certificate.json").read_bytes()
+    held = json.loads((clean / ENVELOPE).read_bytes())
+    assert held["payloadType"] == "application/vnd.in-toto+json"
+    assert base64.b64decode(held["payload"], validate=True) == content
+    signatures = {s["keyid"]: base64.b64decode(s["sig"], validate=True) for s in held["signatures"]}
+    assert len(signatures) == 2
+    for place in keys[:2]:
+        public = load_pem_public_key(place.with_name(place.name + ".pub").read_bytes())
+        assert isinstance(public, Ed25519PublicKey)
+        public.verify(signatures[key_id(public)], signed_bytes(content))
+        with pytest.raises(InvalidSignature):
+            public.verify(signatures[key_id(public)], signed_bytes(content + b" "))
 
-    sign(clean, keys[:1], fsync=False)
-    envelope = Envelope.from_dict(json.loads((clean / ENVELOPE).read_bytes()))
-    public = load_pem_public_key(Path(f"{keys[0]}.pub").read_bytes())
-    theirs = SSlibKey.from_crypto(public)
-    assert set(envelope.verify([theirs], 1)) == {theirs.keyid}
-    assert envelope.payload == (clean / "certificate.json").read_bytes()
-    other = SSlibKey.from_crypto(load_pem_public_key(Path(f"{keys[1]}.pub").read_bytes()))
-    with pytest.raises(Exception, match="Accepted signatures do not match threshold"):
-        envelope.verify([other], 1)
 
-    envelope.sign(CryptoSigner(load_pem_private_key(keys[1].read_bytes(), None)))
-    (clean / ENVELOPE).write_text(json.dumps(envelope.to_dict()))
-    verdict = verify(clean, trust=Trust(keys[0].parent, 2))
-    assert verdict.ok
-    assert theirs.keyid in verdict.signers
-    assert base64.b64encode(envelope.payload).decode() == envelope.to_dict()["payload"]
+def test_an_envelope_of_plain_cryptography_is_trusted(clean: Path, keys: list[Path]) -> None:
+    content = (clean / "certificate.json").read_bytes()
+    private = load_pem_private_key(keys[0].read_bytes(), None)
+    assert isinstance(private, Ed25519PrivateKey)
+    signature = base64.b64encode(private.sign(signed_bytes(content))).decode()
+    for name in (key_id(private.public_key()), "a name of its own", ""):  # key ids are hints
+        value = {
+            "payload": base64.b64encode(content).decode(),
+            "payloadType": "application/vnd.in-toto+json",
+            "signatures": [{"keyid": name, "sig": signature}],
+        }
+        (clean / ENVELOPE).write_text(json.dumps(value))
+        verdict = verify(clean, trust=Trust(keys[0].parent))
+        assert verdict.ok
+        assert verdict.signers == (key_id(private.public_key()),)
+
+
+def test_what_was_signed_before_still_verifies(tmp_path: Path) -> None:
+    """Keys and an envelope of version 0.1.0, which signed by code of its own; Ed25519 signs the same bytes alike."""
+    held = (SIGNED / ENVELOPE).read_bytes()
+    content = base64.b64decode(json.loads(held)["payload"])
+    name = "fcea6d077fd294bd2c89903ab33a87e5a7a9fe8c36c1c85734996af49a130985"
+    assert check(SIGNED / ENVELOPE, content, SIGNED, 1) == ((name,), [])
+    assert envelope(content, [SIGNED / "key"]) == held
+    assert not is_stale(SIGNED / ENVELOPE, content)
+    assert is_stale(SIGNED / ENVELOPE, content + b" ")
+    keygen(tmp_path / "other")
+    assert [f.code for f in check(SIGNED / ENVELOPE, content, tmp_path, 1)[1]] == ["signature_invalid"]
+
+
+def signed_bytes(content: bytes) -> bytes:
+    """DSSE's pre-authentication encoding (protocol.md, v1), written out."""
+    return b" ".join(
+        [b"DSSEv1", b"28", b"application/vnd.in-toto+json", str(len(content)).encode("ascii"), content]
+    )
+
+
+def key_id(key: Ed25519PublicKey) -> str:
+    """sha256 over the canonical JSON of the public key."""
+    public = key.public_bytes_raw().hex()
+    facts = f'{{"keytype":"ed25519","keyval":{{"public":"{public}"}},"scheme":"ed25519"}}'
+    return hashlib.sha256(facts.encode("ascii")).hexdigest()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
+import pipeline
 from pipeline.errors import Exit
 from pipeline.reasons import Reason
 from tests.cli.conftest import Call
@@ -18,6 +21,14 @@ def test_help_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_version_is_that_of_the_package(call: Call, root: Path) -> None:
+    said = call("--version")
+    assert (said.code, said.out) == (Exit.OK, f"{pipeline.__version__}\n")
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" not in project["project"]
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "pipeline.__version__"}
 
 
 def test_every_reason_is_listed(call: Call) -> None:

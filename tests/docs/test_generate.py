@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,24 @@ def test_every_link_between_pages_leads_somewhere(root: Path) -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_every_fence_of_a_page_is_closed(root: Path) -> None:
+    """A block that is left open swallows the headings and commands below it."""
+    for page in [*sorted((root / "docs").rglob("*.md")), *sorted(root.glob("*.md"))]:
+        fences = re.findall(r"^```.*$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        opened, closed = fences[::2], fences[1::2]
+        assert len(opened) == len(closed), page.name
+        assert all(fence != "```" for fence in opened), f"{page.name}: a block without a language"
+        assert all(fence == "```" for fence in closed), f"{page.name}: a block is opened within a block"
+
+
+def test_the_commands_to_paste_stand_under_headings_of_their_own(root: Path) -> None:
+    parts = re.split(r"^## ", (root / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert [part.partition("\n")[0] for part in parts if "```bash paste" in part] == [
+        "Run it",
+        "Run its tests",
+    ]
+
+
 def test_yaml_in_the_tutorials_parses(root: Path) -> None:
     blocks = [
         block
@@ -51,3 +70,14 @@ def test_yaml_in_the_tutorials_parses(root: Path) -> None:
     ]
     assert blocks
     assert all(isinstance(yaml.safe_load(block), dict) for block in blocks)
+
+
+def test_a_readme_whose_output_block_does_not_close_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "README.md").write_text("```text output\nold\n```bash paste\ntest\n```\n", encoding="utf-8")
+    monkeypatch.setattr("docs.generate.readme.ROOT", tmp_path)
+    ran = subprocess.CompletedProcess([], 0, stdout="new\n")
+    monkeypatch.setattr("docs.generate.readme.subprocess.run", lambda *_, **__: ran)
+    with pytest.raises(ValueError, match="no closed block"):
+        readme_page()

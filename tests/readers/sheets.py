@@ -12,7 +12,7 @@ from pipeline.fields import Field, FieldType, Kind
 from pipeline.findings import FileFault, FileNote
 from pipeline.readers import excel
 from pipeline.readers.discover import Claim
-from pipeline.schema.model import Schema
+from pipeline.schema.model import Schema, schema_of
 from tests.readers.handmade import Tab, table, write
 
 HEAD = ("id", "text")
@@ -50,7 +50,7 @@ class Book:
 
 def schema(policies: dict[str, str] | None = None, **read: Any) -> Schema:
     """A schema of a table with the given ``read:`` section."""
-    return Schema.model_validate(
+    return schema_of(
         {
             "version": 1,
             "name": "sheet",

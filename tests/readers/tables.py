@@ -15,7 +15,7 @@ from pipeline.findings import FileNote
 from pipeline.plan import inspect_file
 from pipeline.readers.discover import Claim
 from pipeline.readers.formats import Partition
-from pipeline.schema.model import Schema
+from pipeline.schema.model import Schema, schema_of
 from pipeline.stages.cast import Cast
 from pipeline.worker import read_partition
 
@@ -29,7 +29,7 @@ def text_fields(*names: str, required: bool = True) -> tuple[Field, ...]:
 
 def schema(policies: dict[str, str] | None = None, **reading: Any) -> Schema:
     """A table schema with a ``read:`` section."""
-    return Schema.model_validate(
+    return schema_of(
         {
             "version": 1,
             "name": "x",

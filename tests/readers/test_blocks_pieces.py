@@ -16,13 +16,13 @@ from tests.readers.tables import Result, read_bytes, schema, text_fields
 
 
 def taken(text: TextPieces, keeps: list[int]) -> tuple[bytes, list[bool]]:
-    """The text behind what came again, and what was said of each piece."""
+    """The text of the pieces without the bytes that come again, and the flag of each piece."""
     whole, finals = b"", []
     for (data, final), wish in zip(text, chain(keeps, repeat(0)), strict=False):
         finals.append(final)
         keep = min(wish, len(data))
         whole += data[: len(data) - keep]
-        text.again(keep)
+        text.repeat(keep)
     return whole, finals
 
 
@@ -38,7 +38,7 @@ def test_chunks_are_joined(chunks: list[bytes], keeps: list[int]) -> None:
 def test_a_range_of_a_file_comes_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, span: tuple[int, int], keeps: list[int]
 ) -> None:
-    monkeypatch.setattr(module, "CHUNK", 5)
+    monkeypatch.setattr(module, "CHUNK_BYTES", 5)
     path = tmp_path / "x"
     path.write_bytes(b"abcdefghijklmnopqrstuvwxyz")
     start, end = span
@@ -61,6 +61,6 @@ def test_records_are_the_same_whatever_the_pieces(
 
     fields = text_fields("id", "text")
     expected = read_bytes(tmp_path, data, name, fields, schema(), cast=True)
-    monkeypatch.setattr(module, "CHUNK", size)
+    monkeypatch.setattr(module, "CHUNK_BYTES", size)
     assert seen(read_bytes(tmp_path, data, name, fields, schema(), cast=True)) == seen(expected)
     assert len(expected.rows) == 40 + (data != JSONL)

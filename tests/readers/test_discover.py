@@ -14,12 +14,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.readers.discover import Discovery, discover
-from pipeline.readers.patterns import closest, matches
-from pipeline.schema.model import Schema
+from pipeline.readers.patterns import closest_pattern, matches_any
+from pipeline.schema.model import Schema, schema_of
 
 
 def schema(*files: str, ignore: tuple[str, ...] = (), **read: Any) -> Schema:
-    return Schema.model_validate(
+    return schema_of(
         {
             "version": 1,
             "name": "x",
@@ -67,7 +67,7 @@ def notes(found: Discovery) -> dict[str, str]:
     ],
 )
 def test_patterns_match_paths(pattern: str, yes: list[str], no: list[str]) -> None:
-    assert [path for path in yes + no if matches(path, [pattern])] == yes
+    assert [path for path in yes + no if matches_any(path, [pattern])] == yes
 
 
 @settings(max_examples=500)
@@ -79,12 +79,12 @@ def test_patterns_match_paths(pattern: str, yes: list[str], no: list[str]) -> No
 def test_within_one_folder_patterns_mean_what_the_shell_s_do(pattern: str, name: str) -> None:
     if "**" in pattern or "^" in pattern or "[[" in pattern or "[]" in pattern or "--" in pattern:
         return
-    assert matches(name, [pattern]) == fnmatchcase(name, pattern)
+    assert matches_any(name, [pattern]) == fnmatchcase(name, pattern)
 
 
 def test_the_closest_pattern_has_the_same_suffix() -> None:
-    assert closest("form/a.jsonl", ["forms/*.jsonl", "form/*.csv"]) == "forms/*.jsonl"
-    assert closest("form/a.jsonl", []) == ""
+    assert closest_pattern("form/a.jsonl", ["forms/*.jsonl", "form/*.csv"]) == "forms/*.jsonl"
+    assert closest_pattern("form/a.jsonl", []) == ""
 
 
 # ── claims ───────────────────────────────────────────────────────────────────────────────────────────────────

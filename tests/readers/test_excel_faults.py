@@ -16,7 +16,7 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "an empty file"),
         (b"<html><table><tr><td>id</td></tr></table></html>", "an HTML page"),
@@ -29,11 +29,11 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["b.xlsx", "b.xls", "b.ods"])
 def test_a_file_that_is_no_workbook_says_what_it_is(
-    tmp_path: Path, content: bytes, said: str, name: str
+    tmp_path: Path, content: bytes, message: str, name: str
 ) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(FileFault, match=said) as caught:
+    with pytest.raises(FileFault, match=message) as caught:
         read(path, *HEAD)
     assert caught.value.note.reason.slug == "file_unreadable"
 
@@ -88,21 +88,21 @@ def test_a_part_that_is_gone_or_damaged_is_one_fault_of_the_file(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("limits", "said"),
+    ("limits", "message"),
     [({"workbook_cells": 100}, "cells"), ({"workbook_memory_mb": 1}, "MB"), ({"workbook_seconds": 1}, "1 s")],
 )
 def test_a_workbook_beyond_a_limit_is_one_fault_of_the_file(
-    tmp_path: Path, limits: dict[str, int], said: str
+    tmp_path: Path, limits: dict[str, int], message: str
 ) -> None:
     filler = "".join(f'<c r="{c}{{n}}" t="str"><v>{c * 40}</v></c>' for c in "ABCDEFGHIJ")
     rows = table(HEAD) + "".join(
         f'<row r="{i}">{filler.replace("{n}", str(i))}</row>' for i in range(2, 150_000)
     )
-    # single quotes: only the exact, slower parser reads these
+    # single quotes: only the slower XML parser reads these
     path = write(
         tmp_path / "b.xlsx", Tab("data", rows.replace('"', "'") if "workbook_seconds" in limits else rows)
     )
-    with pytest.raises(FileFault, match=said) as caught:
+    with pytest.raises(FileFault, match=message) as caught:
         read(path, *HEAD, limits=limits)
     assert caught.value.note.reason.slug == "file_limit"
 

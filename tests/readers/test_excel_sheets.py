@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.readers.xlsx.strings import FIRST_CHUNK
+from pipeline.readers.xlsx.strings import FIRST_CHUNK_BYTES
 from tests.readers.handmade import Tab, number, row, table, text, write
 from tests.readers.sheets import HEAD, fault, one, read
 
@@ -150,7 +150,7 @@ def test_rows_of_an_extension_are_no_rows_of_the_sheet(tmp_path: Path) -> None:
 
 def test_a_long_part_before_the_rows_hides_none(tmp_path: Path) -> None:
     """The rows then begin in a later chunk than the first."""
-    space = " " * (FIRST_CHUNK + 1000)
+    space = " " * (FIRST_CHUNK_BYTES + 1000)
     path = write(tmp_path / "b.xlsx", Tab("data", table(HEAD, ("a", "x")), dimension=f'A1"{space}x="'))
     assert read(path, *HEAD).rows == [(2, {"id": "a", "text": "x"})]
 

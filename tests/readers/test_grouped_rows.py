@@ -165,7 +165,7 @@ def test_large_files_group_like_small_ones(tmp_path: Path, keys: list[str], size
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grouped_rows, "RANGE_BYTES", size)
         patch.setattr(grouped_rows, "FLUSH_ROWS", 2)
-        patch.setattr(encoding, "CHUNK", 16)
+        patch.setattr(encoding, "CHUNK_BYTES", 16)
         patch.setattr("pipeline.readers.blocks.BATCH_ROWS", 2)
         large = read(tmp_path, body)
     by_key = sorted(zip(large.rows, large.frame, strict=True), key=lambda pair: pair[0])

@@ -149,11 +149,11 @@ def test_ranges_and_blocks_cut_a_list_into_its_elements(
     path = tmp_path / "x.json"
     path.write_bytes(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoding, "CHUNK", size)
+        patch.setattr(encoding, "CHUNK_BYTES", size)
         parts = json_list.element_ranges(path, Partition("x.json", 0, "json", form="array"), size=size * 3)
         found = []
         for part in parts:
-            whole = b"".join(encoding.text(path, part)).strip().removesuffix(b",")
+            whole = b"".join(encoding.partition_text(path, part)).strip().removesuffix(b",")
             found.append((part.first_row, json.loads(b"[" + whole + b"]")))
     assert [value for _, part in found for value in part] == values
     firsts = [first for first, _ in found]

@@ -1,4 +1,4 @@
-"""What JSON's own standard leaves open is decided, as the table in docs/reading.md says."""
+"""The reader decides what the JSON standard leaves open as the table in docs/reading.md says."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ def table(root: Path) -> dict[str, tuple[Choice, list[str]]]:
     """The table of docs/reading.md: the choice of each kind, and the files of the suite that are about it."""
     lines = (root / "docs/reading.md").read_text("utf-8").splitlines()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| ")]
-    said = {"kept": "", "–": None}
+    shown = {"kept": "", "–": None}
     return {
-        kind: (Choice(*(said.get(cell, cell.strip("`")) for cell in cells)), re.findall("`(.*?)`", names))
+        kind: (Choice(*(shown.get(cell, cell.strip("`")) for cell in cells)), re.findall("`(.*?)`", names))
         for kind, *cells, names in rows[1:]
     }
 

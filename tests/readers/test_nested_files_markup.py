@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.readers.nested_files import DEPTH, MarkupError, parse_markup
+from pipeline.readers.nested_files import MOST_DEPTH, MarkupError, parse_markup
 
 
 def test_elements_with_attributes_and_text() -> None:
@@ -27,7 +27,14 @@ def test_text_of_large_elements_is_their_own() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["<a>", "<a><b></a></b>", "</a>", '<a x="1', "<a></a><b", "<a>" * (DEPTH + 1) + "</a>" * (DEPTH + 1)],
+    [
+        "<a>",
+        "<a><b></a></b>",
+        "</a>",
+        '<a x="1',
+        "<a></a><b",
+        "<a>" * (MOST_DEPTH + 1) + "</a>" * (MOST_DEPTH + 1),
+    ],
 )
 def test_what_is_no_whole_document(text: str) -> None:
     with pytest.raises(MarkupError):

@@ -14,14 +14,14 @@ from pipeline.plan import inspect_file
 from pipeline.readers.discover import discover
 from pipeline.reasons import Reason
 from pipeline.schema.fields import fields_of
-from pipeline.schema.model import Schema
+from pipeline.schema.model import Schema, schema_from_json
 from pipeline.worker import read_partition
 
 PAGES = {"do": "each", "list": "$.pages"}
 
 
 def schema(**given: Any) -> Schema:
-    return Schema.model_validate_json(
+    return schema_from_json(
         json.dumps(
             {
                 "version": 1, "name": "t", "kind": "table", "files": ["*"],

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pipeline.readers import encoding, formats, ranges
 from pipeline.readers.csv_quotes import find_records
 from pipeline.readers.discover import Claim
-from pipeline.readers.ranges import ranges as cut
+from pipeline.readers.ranges import cut_ranges as cut
 from tests.readers.tables import Result, read_bytes, schema, text_fields
 
 COLUMNS = text_fields("id", "text")
@@ -20,8 +20,8 @@ COLUMNS = text_fields("id", "text")
 def read(tmp_path: Path, data: bytes, name: str, size: int, chunk: int) -> Result:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranges, "RANGE_BYTES", size)
-        patch.setattr(ranges.ranges, "__defaults__", (size,))
-        patch.setattr(encoding, "CHUNK", chunk)
+        patch.setattr(ranges.cut_ranges, "__defaults__", (size,))
+        patch.setattr(encoding, "CHUNK_BYTES", chunk)
         patch.setattr(formats, "BATCH_ROWS", 3)
         return read_bytes(tmp_path, data, name, COLUMNS, schema())
 
@@ -75,7 +75,7 @@ def test_cuts_depend_on_the_bytes_alone_and_know_their_line(tmp_path: Path) -> N
     found = []
     for chunk in (64, 4096):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(encoding, "CHUNK", chunk)
+            patch.setattr(encoding, "CHUNK_BYTES", chunk)
             found.append(cut(claim, schema(), whole, borders, 2000))  # type: ignore[arg-type]
     assert found[0] == found[1]
     assert len(found[0]) > 3

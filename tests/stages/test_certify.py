@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,9 @@ import pytest
 from pipeline.batch import Samples
 from pipeline.models.families import limits_for
 from pipeline.reasons import Reason
-from pipeline.schema.model import Model, Schema
+from pipeline.schema.model import Model, Schema, schema_of
 from pipeline.shards import schemas
+from pipeline.stages.build import kind_of
 from pipeline.stages.certify import Certify, without
 from pipeline.stages.context import Context
 
@@ -40,17 +40,22 @@ CHAT: dict[str, Any] = {
 TABLE: dict[str, Any] = {**PROVENANCE, "input_ids": [1], "attention_mask": [1], "labels": 1}
 
 
-def context(kind: str) -> Context:
+def context(kind: str) -> Context[Schema]:
     sections: dict[str, Any] = {
         "layout": {"layout": {"words": "w", "boxes": {"column": "b", "order": "xyxy", "unit": "norm1000"}}},
         "chat": {"chat": {"source": {"format": "messages"}, "max_tokens": 9}},
         "table": {"table": {}},
     }
     base = {"version": 1, "name": "s", "kind": kind, "files": ["*"], "tokenizer": {"path": "t"}}
-    schema = Schema.model_validate_json(json.dumps({**base, **sections[kind]}))
+    schema = schema_of({**base, **sections[kind]})
     family = "layoutlmv3" if kind == "layout" else None
     model = Model(family=family, embedding_rows=10)
     return Context(schema, Path(), Path(), (), limits=limits_for(model, Path(), 10, 1, 3))
+
+
+def certify(kind: str) -> Certify:
+    made = context(kind)
+    return Certify(made, kind_of(made.schema).sample_rules(made.schema))
 
 
 def samples(kind: str, rows: list[dict[str, Any]]) -> Samples:
@@ -67,7 +72,7 @@ GOOD = {"layout": LAYOUT, "chat": CHAT, "table": TABLE}
 
 @pytest.mark.parametrize("kind", GOOD)
 def test_a_good_sample_passes(kind: str) -> None:
-    _, findings = Certify(context(kind))(samples(kind, [GOOD[kind]]))
+    _, findings = certify(kind)(samples(kind, [GOOD[kind]]))
     assert not findings.items
 
 
@@ -102,7 +107,7 @@ def test_one_spoiled_value_is_found_and_only_its_record_is_rejected(
     kind: str, column: str, value: Any, reason: Reason
 ) -> None:
     rows = [GOOD[kind], {**GOOD[kind], column: value}, GOOD[kind]]
-    given, findings = Certify(context(kind))(samples(kind, rows))
+    given, findings = certify(kind)(samples(kind, rows))
     assert reason in {finding.reason for finding in findings.items}
     assert findings.rejected().tolist() == [1]
     assert without(given, findings).ids.tolist() == [0, 2]
@@ -110,7 +115,7 @@ def test_one_spoiled_value_is_found_and_only_its_record_is_rejected(
 
 def test_one_token_of_a_chat_is_too_short_to_learn_from() -> None:
     row = {**CHAT, "input_ids": [1], "attention_mask": [1], "labels": [1]}
-    _, findings = Certify(context("chat"))(samples("chat", [row]))
+    _, findings = certify("chat")(samples("chat", [row]))
     assert {f.reason for f in findings.items} == {Reason.SEQUENCE_TOO_SHORT, Reason.NO_SUPERVISED_TOKENS}
 
 
@@ -125,14 +130,14 @@ def test_the_position_formula_of_the_family_holds_exactly() -> None:
             "word_ids": [0] * count,
             "labels": [1] * count,
         }
-        _, findings = Certify(context("layout"))(samples("layout", [row]))
+        _, findings = certify("layout")(samples("layout", [row]))
         assert ([f.reason for f in findings.items] == []) is fits
 
 
 def test_all_samples_of_a_record_are_rejected_with_one_bad_window() -> None:
     given = samples("layout", [LAYOUT, {**LAYOUT, "labels": [-100] * 4}, LAYOUT])
     given = Samples(given.table, np.array([4, 4, 9], np.int64))
-    _, findings = Certify(context("layout"))(given)
+    _, findings = certify("layout")(given)
     assert without(given, findings).ids.tolist() == [9]
 
 
@@ -163,6 +168,6 @@ def test_an_answer_is_a_span_of_words_or_the_start_token(start: int, end: int, g
     rows = [{**ANSWERED, "start_positions": 3, "end_positions": 4}]
     rows.append({**ANSWERED, "start_positions": start, "end_positions": end})
     given = Samples(pa.Table.from_pylist(rows, schema=shard), np.arange(2, dtype=np.int64))
-    _, findings = Certify(context("layout"))(given)
+    _, findings = certify("layout")(given)
     assert findings.rejected().tolist() == ([] if good else [1])
     assert {item.reason for item in findings.items} <= {Reason.ANSWER_INVALID}

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from pipeline.batch import Batch, split
 from pipeline.reasons import Reason
 from pipeline.schema.fields import fields_of
-from pipeline.schema.model import Schema
+from pipeline.schema.model import schema_from_json
 from pipeline.stages.judge import ContractBroken, Judge
 
-SCHEMA = Schema.model_validate_json(
+SCHEMA = schema_from_json(
     json.dumps(
         {
             "version": 1,

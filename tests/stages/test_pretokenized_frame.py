@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.batch import Batch
-from pipeline.schema.model import Schema
+from pipeline.models.families import limits_for
+from pipeline.schema.model import Model, TokensSchema, schema_of
 from pipeline.stages.context import Context
 from pipeline.stages.pretokenized import Frame
 
@@ -18,8 +19,8 @@ BOS, END, IGNORE = 1, 9, -100
 Row = tuple[list[int], list[int]]
 
 
-def _context(**tokens: object) -> Context:
-    schema = Schema.model_validate(
+def _context(**tokens: object) -> Context[TokensSchema]:
+    schema = schema_of(
         {
             "version": 1,
             "name": "t",
@@ -28,7 +29,9 @@ def _context(**tokens: object) -> Context:
             "tokens": {"bos": BOS, "end_of_turn": END, **tokens},
         }
     )
-    return Context(schema, Path(), Path(), ())
+    assert isinstance(schema, TokensSchema)
+    limits = limits_for(Model(embedding_rows=10), Path(), None, None, None)
+    return Context(schema, Path(), Path(), (), limits=limits)
 
 
 def _batch(rows: list[Row]) -> Batch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from pipeline.train.load import open_certified
 from pipeline.train.model import config_of
 from pipeline.train.model_limits import fit_faults, schedule_faults, target_of, task_faults
 from pipeline.train.preflight import preflight
-from pipeline.train.recipe import load_recipe, packaged
+from pipeline.train.recipe import changes_of, load_recipe, packaged, recipe_of
 from pipeline.train.rows import CertifiedSet
 from tests.train import made
 
@@ -232,17 +233,75 @@ def test_the_packaged_recipes_load_and_unknown_keys_are_refused(tmp_path: Path) 
         assert load_recipe(name).name == name
     with pytest.raises(SchemaError, match="did you mean layoutlmv3"):
         load_recipe("layoutlm3")
-    for key, value, words in (
-        ("run.stepz", 5, "did you mean steps"),
-        ("precision", "fp16", "one of bf16, fp32"),
-        ("batch.micro_batches", 0, "at least 1"),
-        ("run.epochs", "three", "a whole number"),
-        ("optimizer.rate", True, "a number"),
-        ("lora.modules", "q_proj", "a list"),
-    ):
-        with pytest.raises(SchemaError, match=words):
-            load_recipe("llama-lora", {key: value})
     broken = tmp_path / "r.yaml"
     broken.write_text("name: [unclosed")
-    with pytest.raises(SchemaError, match="no YAML"):
+    with pytest.raises(SchemaError, match="no YAML at line 1"):
         load_recipe(str(broken))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("run.stepz", 5, r"run\.stepz: unknown key; did you mean `steps`\?"),
+        ("optimiser", {}, r"optimiser: unknown key; did you mean `optimizer`\?"),
+        ("lora.zzz", 1, r"lora\.zzz: unknown key; known here: rank, alpha, dropout, modules"),
+        ("precision", "fp16", r"precision: input should be 'bf16' or 'fp32' \(found 'fp16'\)"),
+        ("model.bits", 8, r"model\.bits: input should be 4 "),
+        ("batch.micro_batches", 0, r"batch\.micro_batches: input should be greater than 0 \(found 0\)"),
+        ("run.epochs", "three", r"run\.epochs: input should be a valid integer \(found 'three'\)"),
+        ("run.epochs", 3.0, r"run\.epochs: input should be a valid integer"),
+        ("run.epochs", True, r"run\.epochs: input should be a valid integer"),
+        ("optimizer.rate", True, r"optimizer\.rate: input should be a valid number"),
+        ("optimizer.rate", "1e-4", r"optimizer\.rate: input should be a valid number"),
+        ("optimizer.rate", float("nan"), r"optimizer\.rate: input should be a finite number"),
+        ("optimizer.warmup", 1.5, r"optimizer\.warmup: input should be less than or equal to 1"),
+        ("optimizer.betas", [0.9], r"optimizer\.betas\.1: is missing"),
+        ("optimizer.betas", [0.9, "b"], r"optimizer\.betas\.1: input should be a valid number"),
+        ("lora.dropout", 2, r"lora\.dropout: input should be less than or equal to 1"),
+        ("lora.modules", "q_proj", r"lora\.modules: input should be a valid tuple"),
+        ("lora.modules", [1], r"lora\.modules\.0: input should be a valid string"),
+        ("checkpointing", 1, r"checkpointing: input should be a valid boolean"),
+        ("batch", [], r"batch: input should be a valid dictionary"),
+        ("name.first", "x", r"name: input should be a valid string"),
+    ],
+)
+def test_what_a_recipe_cannot_say_is_named(key: str, value: object, words: str) -> None:
+    with pytest.raises(SchemaError, match=words) as caught:
+        load_recipe("llama-lora", {key: value})
+    assert caught.value.where == "llama-lora"
+
+
+def test_every_mistake_of_a_recipe_is_named_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("name: mine\nbatch: {token: 5}\nrun: {keep: 0}\n")
+    with pytest.raises(SchemaError, match="3 mistakes in the recipe") as caught:
+        load_recipe(str(path))
+    assert "task: is missing" in caught.value.what
+    assert "batch.token: unknown key; did you mean `tokens`?" in caught.value.what
+    assert "run.keep: " in caught.value.what
+    assert caught.value.where == str(path)
+
+
+def test_a_recipe_of_its_own_json_is_the_same() -> None:
+    for name in packaged():
+        recipe = load_recipe(name)
+        assert recipe_of(json.loads(json.dumps(recipe.to_json())), name) == recipe
+
+
+@pytest.mark.parametrize("text", ["1e-4", "1E-4", "1.0e-4", "0.0001", "+1e-4"])
+def test_a_number_given_on_the_command_line_is_a_number(text: str) -> None:
+    changes = changes_of([f"optimizer.rate={text}", "run.steps=100", "model.path=null", "run.seed=-3"])
+    assert changes == {"optimizer.rate": 1e-4, "run.steps": 100, "model.path": None, "run.seed": -3}
+    assert load_recipe("lilt", changes).optimizer.rate == 1e-4
+
+
+def test_a_number_with_an_exponent_is_a_number_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("name: mine\ntask: causal_lm\noptimizer: {rate: 2e-5, epsilon: 1e-8}\n")
+    assert load_recipe(str(path)).optimizer.rate == 2e-5
+
+
+@pytest.mark.parametrize(("text", "words"), [("run.steps", "key=value"), ("run.steps=[", "no YAML")])
+def test_a_change_that_cannot_be_read_is_named(text: str, words: str) -> None:
+    with pytest.raises(SchemaError, match=words):
+        changes_of([text])

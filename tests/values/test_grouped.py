@@ -1,4 +1,4 @@
-"""Grouped cells: what is wrong in one record leaves the lists of the others where they are."""
+"""Grouped cells: a wrong entry in one record does not change the lists of the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The typed decoder and the exact parser say the same of every record; an oracle of its own says what is right."""
+"""The typed decoder and the strict parser agree on every record; an independent oracle says what is right."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pipeline.fields import Field, FieldType, Kind
 from pipeline.findings import FindingCollector
 from pipeline.reasons import Reason
 from pipeline.schema.fields import MESSAGE_KEYS
-from pipeline.schema.model import Schema
+from pipeline.schema.model import schema_of
 from pipeline.values.json_decode import Decoder
 from pipeline.values.paths import field_paths
 
@@ -45,7 +45,7 @@ FIELDS = (
 )
 
 
-SCHEMA = Schema.model_validate(
+SCHEMA = schema_of(
     {"version": 1, "name": "x", "kind": "table", "files": ("*",), "columns": {"id": {}}, "table": {}}
 )
 
@@ -73,14 +73,14 @@ def decode(
 
 
 def exactly(lines: list[bytes], fields: tuple[Field, ...] = FIELDS) -> tuple[list[dict[str, Any]], list[Any]]:
-    """The same by the exact parser alone."""
+    """The same by the strict parser alone."""
 
     def nothing(self: Decoder, shape: Any, data: bytes, offsets: Any) -> tuple[list[Any], Mask, Mask]:
         every = np.ones(len(offsets) - 1, bool)
         return [], every, every
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Decoder, "_typed", nothing)
+        patch.setattr(Decoder, "_decode_typed", nothing)
         return decode(lines, fields)
 
 

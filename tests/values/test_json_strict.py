@@ -1,4 +1,4 @@
-"""The exact JSON parser."""
+"""The strict JSON parser."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ JSON = st.recursive(
 @given(JSON)
 def test_what_is_written_again_is_the_same_value(value: object) -> None:
     tree = parse_strict(json.dumps(value).encode(), 64)
-    assert json.loads(json_strict.written_number(tree)) == value
+    assert json.loads(json_strict.json_text(tree)) == value
 
 
 def test_numbers_keep_their_spelling() -> None:
     assert (
-        json_strict.written_number(parse_strict(b"[1.0, 1e5, 10000000000000000000000, -0]", 9))
+        json_strict.json_text(parse_strict(b"[1.0, 1e5, 10000000000000000000000, -0]", 9))
         == "[1.0, 1e5, 10000000000000000000000, -0]"
     )
 
@@ -48,7 +48,7 @@ def test_it_accepts_what_python_accepts_as_strict_json(text: str) -> None:
         good = False
     try:
         tree = parse_strict(text.encode(), 64)
-        assert good == (not list(json_strict.literals(tree)))
+        assert good == (not list(json_strict.non_finite_literals(tree)))
     except NotJson as fault:
         assert not good and fault.reason is Reason.JSON_INVALID
 
@@ -63,12 +63,12 @@ def test_it_accepts_what_python_accepts_as_strict_json(text: str) -> None:
     ],
 )
 def test_repeated_keys_are_found_at_any_depth(text: bytes, paths: list[tuple[str, str]]) -> None:
-    assert list(json_strict.repeats(parse_strict(text, 9))) == paths
+    assert list(json_strict.repeated_keys(parse_strict(text, 9))) == paths
 
 
 def test_literals_that_are_no_json_are_found() -> None:
     tree = parse_strict(b'{"a":NaN,"b":[1,-Infinity]}', 9)
-    assert list(json_strict.literals(tree)) == [("$.a", "NaN"), ("$.b[1]", "-Infinity")]
+    assert list(json_strict.non_finite_literals(tree)) == [("$.a", "NaN"), ("$.b[1]", "-Infinity")]
 
 
 @pytest.mark.parametrize("brackets", ["[", '{"a":'])

@@ -27,7 +27,7 @@ def verdict(parsed: Parsed, at: int) -> str:
         return "wrong"
     if parsed.not_finite is not None and parsed.not_finite[at]:
         return "not finite"
-    return "whole" if parsed.whole is not None and parsed.whole[at] else ""
+    return "whole" if parsed.with_point is not None and parsed.with_point[at] else ""
 
 
 NUMBERISH = st.text(st.sampled_from("0123456789+-.,eE naif_x٣\t"), max_size=7) | st.sampled_from(
@@ -47,25 +47,25 @@ NUMBERISH = st.text(st.sampled_from("0123456789+-.,eE naif_x٣\t"), max_size=7) 
 @given(NUMBERISH)
 def test_integers_are_whole_numbers_of_64_bits(text: str) -> None:
     clean = text.strip(BLANKS)
-    value, said = one(text, Kind.INTEGER)
+    value, problem = one(text, Kind.INTEGER)
     match = re.fullmatch(r"([+-]?[0-9]+)(\.0+)?", clean)
     if match and -(2**63) <= int(match[1]) < 2**63:
-        assert (value, said) == (int(match[1]), "whole" if match[2] else "")
+        assert (value, problem) == (int(match[1]), "whole" if match[2] else "")
     else:
-        assert (value, said) == (None, "wrong" if clean else "")
+        assert (value, problem) == (None, "wrong" if clean else "")
 
 
 @given(NUMBERISH)
 def test_numbers_are_decimal_and_finite(text: str) -> None:
     clean = text.strip(BLANKS)
-    value, said = one(text, Kind.NUMBER)
+    value, problem = one(text, Kind.NUMBER)
     if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", clean):
         expected = float(clean)
-        assert (value, said) == ((expected, "") if math.isfinite(expected) else (None, "not finite"))
+        assert (value, problem) == ((expected, "") if math.isfinite(expected) else (None, "not finite"))
     elif re.fullmatch(r"(?i)[+-]?(nan|inf|infinity)", clean):
-        assert (value, said) == (None, "not finite")
+        assert (value, problem) == (None, "not finite")
     else:
-        assert (value, said) == (None, "wrong" if clean else "")
+        assert (value, problem) == (None, "wrong" if clean else "")
 
 
 @given(NUMBERISH)
@@ -176,7 +176,7 @@ SPELLINGS = st.one_of(
 def test_a_column_read_in_one_pass_is_what_the_grammar_says(kind: Kind, cell: str, decimal: str) -> None:
     fields = field_paths([Field("a", "a", FieldType(kind))])
     (values,) = parse_plain_columns(pl.DataFrame({"a": [cell]}, schema={"a": pl.String}), fields, decimal)
-    value, said = one(cell, kind, decimal)
+    value, problem = one(cell, kind, decimal)
     if values is not None:
-        assert said == ""
+        assert problem == ""
         assert repr(values[0]) == repr(value)

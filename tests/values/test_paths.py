@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.values.paths import Step, steps
+from pipeline.values.paths import Step, parse_path
 
 
 @pytest.mark.parametrize(
@@ -20,10 +20,10 @@ from pipeline.values.paths import Step, steps
     ],
 )
 def test_paths(path: str, found: tuple[Step, ...]) -> None:
-    assert steps(path) == found
+    assert parse_path(path) == found
 
 
 @pytest.mark.parametrize("path", ["$.", "$a", "$.a..b", "$.a[0]", "$.a[", "$[]"])
 def test_what_is_no_path_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="no path"):
-        steps(path)
+        parse_path(path)

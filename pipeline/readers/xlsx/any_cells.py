@@ -1,4 +1,4 @@
-"""Cells of any well-formed sheet XML: prefixes, comments, CDATA, rich inline text, missing references."""
+"""Cells of any well-formed sheet XML, with prefixes, comments, CDATA, rich inline text or missing references."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pyarrow as pa
 from pipeline.readers.sandbox_child import TaskFault
 from pipeline.readers.xlsx.fast_cells import MOST_COLUMNS, MOST_ROWS
 from pipeline.readers.xlsx.rows import StoredCells, StoredType
-from pipeline.readers.xlsx.xml import Attributes, attribute, feed, local, parser
+from pipeline.readers.xlsx.xml import Attributes, attribute, feed, local_name, make_parser
 
-ROWS = 10_000
+BATCH_ROWS = 10_000
 _TYPES = {
     "": StoredType.NUMBER,
     "n": StoredType.NUMBER,
@@ -25,14 +25,14 @@ _TYPES = {
 }
 
 
-class _Sheet:
-    """Collects cells as the parser meets them."""
+class _CellCollector:
+    """Collects the cells that the parser reports."""
 
     def __init__(self, after: int = 0) -> None:
         self.rows: list[int] = []
         self.cells: list[tuple[int, int, StoredType, int, str | None]] = []
         self._row, self._column = after, -1
-        self._over = False
+        self._finished = False
         self._path: list[str] = []
         self._type = ""
         self._style = 0
@@ -40,9 +40,9 @@ class _Sheet:
         self._text: list[str] = []
 
     def start(self, name: str, attributes: Attributes) -> None:
-        tag = local(name)
+        tag = local_name(name)
         self._path.append(tag)
-        if self._over:
+        if self._finished:
             return
         if tag == "row":
             self._start_row(attributes)
@@ -51,17 +51,17 @@ class _Sheet:
         elif tag == "f":
             self._formula = True
         elif tag == "v" or (tag == "is" and not self._inline):
-            # A cell may hold both; the inline text is then the one that is shown.
+            # A cell may hold both; Excel then shows the inline text.
             if not self._inline:
                 self._text = []
             self._value, self._inline = True, tag == "is" or self._inline
 
     def end(self, name: str) -> None:
         tag = self._path.pop()
-        if tag == "c" and self._row and not self._over:
+        if tag == "c" and self._row and not self._finished:
             self._end_cell()
         elif tag == "sheetData":
-            self._over = True
+            self._finished = True
 
     def text(self, text: str) -> None:
         path = self._path
@@ -71,16 +71,16 @@ class _Sheet:
             self._text.append(text)
 
     def _start_row(self, attributes: Attributes) -> None:
-        said = attribute(attributes, "r")
-        row = int(said) if said.isascii() and said.isdigit() else self._row + 1
+        reference = attribute(attributes, "r")
+        row = int(reference) if reference.isascii() and reference.isdigit() else self._row + 1
         if not self._row < row <= MOST_ROWS:
             raise TaskFault("file_unreadable", f"row {row} after row {self._row}", "rows in their order")
         self._row, self._column = row, -1
         self.rows.append(row)
 
     def _start_cell(self, attributes: Attributes) -> None:
-        said = attribute(attributes, "r")
-        letters = said.rstrip("0123456789")
+        reference = attribute(attributes, "r")
+        letters = reference.rstrip("0123456789")
         column = self._column + 1
         if letters:
             column = 0
@@ -106,11 +106,11 @@ class _Sheet:
         self.cells.append((len(self.rows) - 1, self._column, stored, self._style, value))
 
     def take(self) -> StoredCells:
-        """The cells so far, of finished rows; they are then forgotten."""
+        """Return the cells of the finished rows and forget them."""
         columns = list(zip(*self.cells, strict=True)) or [(), (), (), (), ()]
-        shared = [_index(cell[4]) for cell in self.cells if cell[2] is StoredType.SHARED]
+        shared = [_shared_index(cell[4]) for cell in self.cells if cell[2] is StoredType.SHARED]
         values = [cell[4] for cell in self.cells if cell[4] is not None and cell[2] is not StoredType.SHARED]
-        made = StoredCells(
+        cells = StoredCells(
             rows=np.array(self.rows, np.int64),
             row_of=np.array(columns[0], np.int64),
             columns=np.array(columns[1], np.int32),
@@ -120,38 +120,38 @@ class _Sheet:
             values=pa.array(values, pa.string()),
         )
         self.rows, self.cells = [], []
-        return made
+        return cells
 
 
-def _index(text: str | None) -> int:
-    """Index of a shared text; -1 for what is none."""
-    said = (text or "").strip()
-    return int(said) if said.isascii() and said.isdigit() and len(said) < 10 else -1
+def _shared_index(text: str | None) -> int:
+    """Index of a shared string; -1 for an invalid one."""
+    reference = (text or "").strip()
+    return int(reference) if reference.isascii() and reference.isdigit() and len(reference) < 10 else -1
 
 
 def read_any(chunk: bytes, after: int = 0) -> StoredCells:
-    """Cells of a chunk that holds whole ``<row>`` elements, in UTF-8, and follows row ``after``."""
-    sheet = _Sheet(after)
-    made = parser(sheet.start, sheet.end, sheet.text)
-    feed("the sheet", made, (b"<sheetData>", chunk, b"</sheetData>"))
-    return sheet.take()
+    """Cells of a chunk of whole ``<row>`` elements in UTF-8, which follow row ``after``."""
+    collector = _CellCollector(after)
+    parser = make_parser(collector.start, collector.end, collector.text)
+    feed("the sheet", parser, (b"<sheetData>", chunk, b"</sheetData>"))
+    return collector.take()
 
 
 def stream_rows(part: str, chunks: Iterator[bytes]) -> Iterator[StoredCells]:
-    """Cells of a whole sheet part, about ``ROWS`` rows at a time."""
-    sheet = _Sheet()
+    """Cells of a whole sheet part, about ``BATCH_ROWS`` rows at a time."""
+    collector = _CellCollector()
     ready: list[StoredCells] = []
 
     def end(name: str) -> None:
-        sheet.end(name)
-        if len(sheet.rows) >= ROWS and local(name) == "row":
-            ready.append(sheet.take())
+        collector.end(name)
+        if len(collector.rows) >= BATCH_ROWS and local_name(name) == "row":
+            ready.append(collector.take())
 
-    made = parser(sheet.start, end, sheet.text)
+    parser = make_parser(collector.start, end, collector.text)
     for chunk in chunks:
-        feed(part, made, (chunk,), final=False)
+        feed(part, parser, (chunk,), final=False)
         yield from ready
         ready.clear()
-    feed(part, made, ())
+    feed(part, parser, ())
     yield from ready
-    yield sheet.take()
+    yield collector.take()

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.readers.sandbox_child import TaskFault
-from pipeline.readers.xlsx.xml import Attributes, attribute, walk
+from pipeline.readers.xlsx.xml import Attributes, attribute, parse_elements
 
-# What kind of workbook the bytes are, whatever the file is called.
-
+# The format of the bytes, whatever the file is called
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _BIFF = (b"\x09\x00", b"\x09\x02", b"\x09\x04", b"\x09\x08")
@@ -26,24 +25,24 @@ _EXPECTED = "an Excel or OpenDocument workbook"
 def workbook_format(path: Path) -> str:
     """``xlsx``, ``xlsb``, ``ods`` or ``xls``.
 
-    Raises ``TaskFault`` for anything else, saying what it is.
+    Raises ``TaskFault`` for anything else, with a description of it.
     """
     with path.open("rb") as file:
         head = file.read(4096)
     if head.startswith(b"PK"):
-        return _zipped(path)
+        return _zip_format(path)
     if head.startswith(_OLE):
-        return _compound(path)
+        return _ole_format(path)
     if head.startswith(_BIFF):
         return "xls"
-    raise TaskFault("file_unreadable", _other(head), _EXPECTED)
+    raise TaskFault("file_unreadable", _describe(head), _EXPECTED)
 
 
-def _zipped(path: Path) -> str:
+def _zip_format(path: Path) -> str:
     try:
         with zipfile.ZipFile(path) as archive:
             names = {name.replace("\\", "/").lstrip("/").lower() for name in archive.namelist()}
-            if "content.xml" in names and _under_password(archive):
+            if "content.xml" in names and _is_encrypted(archive):
                 raise TaskFault("file_unreadable", *_PASSWORD)
     except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError) as error:
         raise TaskFault(
@@ -58,8 +57,8 @@ def _zipped(path: Path) -> str:
     raise TaskFault("file_unreadable", "a zip archive that holds no workbook", _EXPECTED)
 
 
-def _under_password(archive: zipfile.ZipFile) -> bool:
-    """Whether an OpenDocument says that its parts are encrypted."""
+def _is_encrypted(archive: zipfile.ZipFile) -> bool:
+    """Whether the manifest of an OpenDocument declares encrypted parts."""
     try:
         with archive.open("META-INF/manifest.xml") as manifest:
             return b"encryption-data" in manifest.read(2**24)
@@ -67,8 +66,8 @@ def _under_password(archive: zipfile.ZipFile) -> bool:
         return False
 
 
-def _compound(path: Path) -> str:
-    """An OLE container: .xls, or a zipped workbook under a password."""
+def _ole_format(path: Path) -> str:
+    """``xls`` for an OLE container. Raises ``TaskFault`` if it holds a zipped workbook under a password."""
     with path.open("rb") as file:
         data = file.read(2**26)
     if _ENCRYPTED in data:
@@ -76,8 +75,8 @@ def _compound(path: Path) -> str:
     return "xls"
 
 
-def _other(head: bytes) -> str:
-    """What bytes are that are no workbook, in words."""
+def _describe(head: bytes) -> str:
+    """What a file is that is not a workbook, by its first bytes."""
     if not head:
         return "an empty file"
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:512].lower()
@@ -92,15 +91,13 @@ def _other(head: bytes) -> str:
     return "bytes of another kind"
 
 
-# A zipped workbook (ECMA-376 part 2): its parts, relationships, sheets and date system. Nothing is
-# extracted.
+# The archive; nothing is extracted to disk
 
-
-CHUNK = 4 * 2**20
-SMALL = 64 * 2**20
-"""Largest part other than sheets and shared texts, inflated."""
-_RAW = 2**15
-"""Bytes that are inflated at once."""
+CHUNK_BYTES = 4 * 2**20
+MOST_PART_BYTES = 64 * 2**20
+"""Most inflated bytes of a part other than sheets and shared strings."""
+_READ_BYTES = 2**15
+"""Compressed bytes read at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +106,8 @@ class Sheet:
 
     Attributes:
         state: ``visible``, ``hidden`` or ``veryhidden``.
-        kind: ``worksheet``, or ``chartsheet`` and the like, which hold no cells.
-        part: where its cells are; "" where the format has no parts.
+        kind: ``worksheet``, or a kind without cells such as ``chartsheet``.
+        part: the part with its cells; "" if the format has no parts.
     """
 
     name: str
@@ -120,7 +117,7 @@ class Sheet:
 
 
 class WorkbookArchive:
-    """The open archive. Part names are compared without case, as the standard says.
+    """The open archive. Part names ignore case, as in the standard.
 
     Attributes:
         main: the part that lists the sheets.
@@ -133,39 +130,39 @@ class WorkbookArchive:
             raise TaskFault(
                 "file_unreadable", f"a broken archive ({type(error).__name__})", "a workbook"
             ) from None
-        self._parts = {_name(info.filename): info for info in self._archive.infolist()}
+        self._parts = {_part_key(info.filename): info for info in self._archive.infolist()}
         targets = dict(self.relationships("").values())
         self.main = targets.get("officeDocument", "xl/workbook.xml")
 
     def has(self, part: str) -> bool:
-        """Whether the part is there."""
-        return _name(part) in self._parts
+        """Whether the archive has the part."""
+        return _part_key(part) in self._parts
 
     def chunks(
-        self, part: str, size: int = CHUNK, *, first: int = 0, limit: int | None = None
+        self, part: str, size: int = CHUNK_BYTES, *, first: int = 0, limit: int | None = None
     ) -> Iterator[bytes]:
-        """Bytes of a part, inflated as they are asked for, the first of them ``first`` bytes where that is given.
+        """Bytes of a part, inflated lazily, in chunks of about ``size`` bytes; the first one of ``first``, if given.
 
-        Raises ``TaskFault`` where it is missing, damaged, encrypted, or longer than ``limit``.
+        Raises ``TaskFault`` if the part is missing, damaged, encrypted, or longer than ``limit``.
         """
-        held: list[bytes] = []
+        chunk: list[bytes] = []
         count = 0
         for piece in self.pieces(part, limit=limit):
-            held.append(piece)
+            chunk.append(piece)
             count += len(piece)
             if count >= (first or size):
-                yield b"".join(held)
+                yield b"".join(chunk)
                 first, count = 0, 0
-                held.clear()
-        if held:
-            yield b"".join(held)
+                chunk.clear()
+        if chunk:
+            yield b"".join(chunk)
 
     def pieces(self, part: str, *, limit: int | None = None) -> Iterator[bytes]:
-        """Bytes of a part as they are inflated, in pieces of any length up to ``CHUNK``.
+        """Bytes of a part, inflated lazily, in pieces of any length up to ``CHUNK_BYTES``.
 
         Raises ``TaskFault`` as ``chunks`` does.
         """
-        info = self._parts.get(_name(part))
+        info = self._parts.get(_part_key(part))
         if info is None:
             raise TaskFault("file_unreadable", f"no part {part}", "a whole workbook")
         count = 0
@@ -187,22 +184,23 @@ class WorkbookArchive:
             raise TaskFault("file_unreadable", found, "a sound archive") from None
 
     def _inflated(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
-        """Inflate one member, as ``zipfile`` does, but with fewer copies where it is deflated."""
+        """Inflate one member as ``zipfile`` does, but with fewer copies if it is deflated."""
         if info.compress_type != zipfile.ZIP_DEFLATED:
             with self._archive.open(info) as stream:
-                while piece := stream.read(_RAW):
+                while piece := stream.read(_READ_BYTES):
                     yield piece
             return
-        raw = copy(
-            info
-        )  # its bytes as they stand in the file: as if they were stored, and without a checksum
+        # The bytes as in the file: as if they were stored, and without a checksum.
+        raw = copy(info)
         raw.compress_type, raw.file_size = zipfile.ZIP_STORED, info.compress_size
         del raw.CRC
         inflate, left, checksum = zlib.decompressobj(-zlib.MAX_WBITS), info.file_size, 0
         with self._archive.open(raw) as stream:
             while not inflate.eof:
-                rest = inflate.unconsumed_tail or stream.read(_RAW)
-                piece = inflate.decompress(rest, CHUNK)  # without new bytes, what it still holds back
+                rest = inflate.unconsumed_tail or stream.read(_READ_BYTES)
+                piece = inflate.decompress(
+                    rest, CHUNK_BYTES
+                )  # without new bytes, the rest that it holds back
                 if not rest and not piece:
                     break
                 left -= len(piece)
@@ -214,7 +212,7 @@ class WorkbookArchive:
             raise zipfile.BadZipFile("another checksum")
 
     def relationships(self, part: str) -> dict[str, tuple[str, str]]:
-        """Relationship id → (last word of its type, part it leads to); of the package itself for ""."""
+        """Relationship id → (last word of its type, target part); of the package itself for ""."""
         folder, name = posixpath.split(part)
         rels = posixpath.join(folder, "_rels", f"{name}.rels")
         found: dict[str, tuple[str, str]] = {}
@@ -224,18 +222,18 @@ class WorkbookArchive:
         def start(element: str, attributes: Attributes) -> None:
             if element == "Relationship" and attribute(attributes, "TargetMode") != "External":
                 target = attribute(attributes, "Target").replace("\\", "/")
-                whole = target if target.startswith("/") else posixpath.join(folder, target)
+                path = target if target.startswith("/") else posixpath.join(folder, target)
                 kind = attribute(attributes, "Type").rpartition("/")[2]
-                found[attribute(attributes, "Id")] = (kind, posixpath.normpath(whole).lstrip("/"))
+                found[attribute(attributes, "Id")] = (kind, posixpath.normpath(path).lstrip("/"))
 
-        walk(rels, self.chunks(rels, limit=SMALL), start)
+        parse_elements(rels, self.chunks(rels, limit=MOST_PART_BYTES), start)
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class WorkbookContents:
-    """What the main part of an XML workbook says: its sheets, whether day 0 is 1904-01-01, and where the shared texts
-    and the styles are."""
+    """The content of the main part of an XML workbook: its sheets, whether day 0 is 1904-01-01, and the parts with the
+    shared strings and the styles."""
 
     sheets: tuple[Sheet, ...]
     date1904: bool
@@ -243,28 +241,28 @@ class WorkbookContents:
     styles: str
 
 
-def read_contents(package: WorkbookArchive) -> WorkbookContents:
+def read_contents(archive: WorkbookArchive) -> WorkbookContents:
     """Read the main part of an XML workbook."""
-    relations = package.relationships(package.main)
+    relations = archive.relationships(archive.main)
     sheets: list[Sheet] = []
     date1904 = False
 
     def start(name: str, attributes: Attributes) -> None:
         nonlocal date1904
-        if name == "workbookPr":  # extensions have one of their own, that says nothing of it
+        if name == "workbookPr":  # an extension may have another one, without the date system
             date1904 |= attribute(attributes, "date1904") in ("1", "true", "on")
         elif name == "sheet":
             kind, part = relations.get(attribute(attributes, "id"), ("", ""))
             state = attribute(attributes, "state", "visible").lower()
             sheets.append(Sheet(attribute(attributes, "name"), state, kind or "worksheet", part))
 
-    walk(package.main, package.chunks(package.main, limit=SMALL), start)
+    parse_elements(archive.main, archive.chunks(archive.main, limit=MOST_PART_BYTES), start)
     by_kind = dict(relations.values())
-    folder = posixpath.dirname(package.main)
+    folder = posixpath.dirname(archive.main)
     shared = by_kind.get("sharedStrings", posixpath.join(folder, "sharedStrings.xml"))
     styles = by_kind.get("styles", posixpath.join(folder, "styles.xml"))
     return WorkbookContents(tuple(sheets), date1904, shared, styles)
 
 
-def _name(part: str) -> str:
+def _part_key(part: str) -> str:
     return part.replace("\\", "/").lstrip("/").lower()

@@ -1,8 +1,7 @@
-"""The fast way to the cells of a chunk of rows: by arrays of its tags.
+"""Cells of a chunk of rows by arrays of its tags, for sheet XML as spreadsheet programs write it.
 
-Bytes are compared eight at a time: a word is eight bytes of the chunk, the first of them the lowest.
-
-The exact parser (``exact.py``) defines what is right; this one must give the same or refuse (``Unusual``).
+Comparisons take eight bytes at a time: a word is eight bytes of the chunk as a little-endian number. ``any_cells``
+defines the right result; this reader gives the same result or raises ``Unusual``.
 """
 
 from __future__ import annotations
@@ -27,18 +26,16 @@ from pipeline.readers.xlsx.xml_tags import (
     slice_bytes,
 )
 
-# The opening tags of rows and cells as spreadsheet programs write them: ``<row r="4" …>``, ``<c r="B4" s="3"
-# t="s">``.
-
+# Opening tags of rows and cells: ``<row r="4" …>``, ``<c r="B4" s="3" t="s">``
 
 Words = npt.NDArray[np.uint64]
 
 MOST_COLUMNS, MOST_ROWS = 16_384, 1_048_576
-"""Size of a sheet (the application's own limits)."""
+"""Largest sheet that Excel allows."""
 
 _QUOTE, _A = b'"A'
-FIRST = np.array([2 ** (8 * count) - 1 for count in range(9)], np.uint64)
-"""Masks of the first bytes of a word, by how many."""
+FIRST_BYTES = np.array([2 ** (8 * count) - 1 for count in range(9)], np.uint64)
+"""Masks of the first bytes of a word, by the number of bytes."""
 
 _TYPES = {
     b"s": StoredType.SHARED,
@@ -53,27 +50,27 @@ _ATTRIBUTES = re.compile(
     rb'(?: s="(?P<style>[0-9]{1,6})")?(?: t="(?P<type>[snbed]|str|inlineStr)")?(?: s="(?P<style_>[0-9]{1,6})")?'
     rb" ?(?P<close>/?)>"
 )
-_MOST_KINDS = 1000
+_MOST_TAG_KINDS = 1000
 
 
 def word_of(text: bytes) -> np.uint64:
-    """Up to eight bytes as a word, the others 0."""
+    """Up to eight bytes as a word, filled with zeros."""
     return np.uint64(int.from_bytes(text, "little"))
 
 
 def words_at(buffer: Bytes) -> Words:
-    """The word at each place of the chunk, without a copy."""
+    """The word at each offset of the chunk, without a copy."""
     return np.ndarray((len(buffer) - 7,), "<u8", buffer, strides=(1,))
 
 
 @dataclass(frozen=True, slots=True)
 class RowTags:
-    """Numbers of rows, one a row.
+    """The opening tags of rows.
 
     Attributes:
-        numbers: int64, ascending.
-        digits: int64, how many digits each has.
-        spelled: its digits and the quote after them, as a word.
+        numbers: int64 [n], row numbers, ascending.
+        digits: int64 [n], number of digits of each.
+        spelled: uint64 [n], the digits and the quote after them as a word.
     """
 
     numbers: Int64s
@@ -82,29 +79,29 @@ class RowTags:
 
 
 def read_row_tags(buffer: Bytes, starts: Int64s) -> RowTags:
-    """Read ``<row r="12" …`` at each of the given places. Raises ``Unusual`` for anything else."""
-    at = words_at(buffer)
-    if (at[starts] != word_of(b'<row r="')).any():
+    """Read ``<row r="12" …`` at each of the given offsets. Raises ``Unusual`` for anything else."""
+    words = words_at(buffer)
+    if (words[starts] != word_of(b'<row r="')).any():
         raise Unusual("a row without its number")
     numbers, after = number_at(buffer, starts + 8, 7)
     wrong = (buffer[after] != _QUOTE).any() or (np.diff(numbers) <= 0).any()
     if wrong or (numbers > MOST_ROWS).any():
         raise Unusual("row numbers")
     digits = after - starts - 8
-    return RowTags(numbers, digits, at[starts + 8] & FIRST[digits + 1])
+    return RowTags(numbers, digits, words[starts + 8] & FIRST_BYTES[digits + 1])
 
 
 @dataclass(frozen=True, slots=True)
 class CellTags:
-    """What the opening tags of cells say, one a cell.
+    """The opening tags of cells, one entry a cell.
 
     Attributes:
-        columns, styles: from 0.
-        types: see ``Stored``; 0 where it says none.
-        formula_text: whether it says ``t="str"``.
-        inline: whether it says ``t="inlineStr"``.
-        ends: int64, place of ``>``.
-        closed: whether the tag closes itself.
+        columns, styles: int32, from 0.
+        types: uint8, see ``StoredType``; 0 without a type.
+        formula_text: bool, whether the type is ``str``.
+        inline: bool, whether the type is ``inlineStr``.
+        ends: int64, offset of ``>``.
+        closed: bool, whether the tag closes itself.
     """
 
     columns: Int32s
@@ -116,84 +113,84 @@ class CellTags:
     closed: Mask
 
 
-def cell_tags(buffer: Bytes, starts: Int64s, rows_: RowTags, row_of: Int64s) -> CellTags:
-    """Read ``<c r="B4" s="3" t="s">`` at each of the given places.
+def cell_tags(buffer: Bytes, starts: Int64s, row_tags: RowTags, row_of: Int64s) -> CellTags:
+    """Read ``<c r="B4" s="3" t="s">`` at each of the given offsets.
 
-    Raises ``Unusual`` for another row than that which the cell stands in, and for anything else.
+    Raises ``Unusual`` for a reference to another row than the cell's own, and for anything else.
     """
-    columns, place = _columns(buffer, starts)
-    digits = rows_.digits[row_of]
-    if ((words_at(buffer)[place] & FIRST[digits + 1]) != rows_.spelled[row_of]).any():
+    columns, offsets = _columns(buffer, starts)
+    digits = row_tags.digits[row_of]
+    if ((words_at(buffer)[offsets] & FIRST_BYTES[digits + 1]) != row_tags.spelled[row_of]).any():
         raise Unusual("a cell's place")
-    return _attributes(buffer, columns, place + digits + 1)
+    return _attributes(buffer, columns, offsets + digits + 1)
 
 
-def _attributes(buffer: Bytes, columns: Int32s, place: Int64s) -> CellTags:
-    """What stands in each tag behind the cell's place.
+def _attributes(buffer: Bytes, columns: Int32s, offsets: Int64s) -> CellTags:
+    """Read the attributes after the reference of each cell.
 
-    A sheet has few kinds of cells: each kind is read once, and all cells with the same bytes are of that kind.
+    A sheet has few kinds of tags: each kind is parsed once, for all cells with the same bytes.
     """
-    at, count, data = words_at(buffer), len(place), buffer.data
-    styles, types, ends = np.zeros(count, np.int32), np.zeros(count, np.uint8), place.copy()
-    text, inline, closed = (np.zeros(count, np.bool_) for _ in range(3))
-    left, word_at = np.arange(count), at[place]
-    for _ in range(_MOST_KINDS):
-        if not len(left):
-            return CellTags(columns, styles, types, text, inline, ends, closed)
-        kind = _ATTRIBUTES.match(data, int(place[left[0]]))
+    words, count, data = words_at(buffer), len(offsets), buffer.data
+    styles, types, ends = np.zeros(count, np.int32), np.zeros(count, np.uint8), offsets.copy()
+    formula_text, inline, closed = (np.zeros(count, np.bool_) for _ in range(3))
+    remaining, word_at = np.arange(count), words[offsets]
+    for _ in range(_MOST_TAG_KINDS):
+        if not len(remaining):
+            return CellTags(columns, styles, types, formula_text, inline, ends, closed)
+        kind = _ATTRIBUTES.match(data, int(offsets[remaining[0]]))
         if kind is None:
             raise Unusual("another attribute")
-        spelled = kind[0]
-        same = word_at & FIRST[min(len(spelled), 8)] == word_of(spelled[:8])
-        for offset in range(8, len(spelled), 8):
-            part = spelled[offset : offset + 8]
+        text = kind[0]
+        same = word_at & FIRST_BYTES[min(len(text), 8)] == word_of(text[:8])
+        for offset in range(8, len(text), 8):
+            part = text[offset : offset + 8]
             near = np.flatnonzero(same)
-            same[near] = at[place[left[near]] + offset] & FIRST[len(part)] == word_of(part)
-        cells = left[same]
-        ends[cells] += len(spelled) - 1
+            same[near] = words[offsets[remaining[near]] + offset] & FIRST_BYTES[len(part)] == word_of(part)
+        cells = remaining[same]
+        ends[cells] += len(text) - 1
         if style := kind["style"] or kind["style_"]:
             styles[cells] = int(style)
         if kind["type"]:
             types[cells] = _TYPES[kind["type"]]
-            text[cells], inline[cells] = kind["type"] == b"str", kind["type"] == b"inlineStr"
+            formula_text[cells], inline[cells] = kind["type"] == b"str", kind["type"] == b"inlineStr"
         if kind["close"]:
             closed[cells] = True
-        left, word_at = left[~same], word_at[~same]
+        remaining, word_at = remaining[~same], word_at[~same]
     raise Unusual("cells of too many kinds")
 
 
 def _columns(buffer: Bytes, starts: Int64s) -> tuple[Int32s, Int64s]:
-    """Column of each cell, and the place after its letters."""
+    """Column of each cell, and the offset after its letters."""
     opening = words_at(buffer)[starts]
-    if ((opening & FIRST[6]) != word_of(b'<c r="')).any():
+    if ((opening & FIRST_BYTES[6]) != word_of(b'<c r="')).any():
         raise Unusual("a cell without its place")
-    # What is no letter wraps to 26 and more.
+    # Bytes that are not letters wrap to 26 and more.
     letters = opening.view(np.uint8).reshape(-1, 8)[:, 6:] - np.uint8(_A)
     columns: Int32s = letters[:, 0].astype(np.int32)
-    place = starts + 7
+    offsets = starts + 7
     two = np.flatnonzero(letters[:, 1] < 26)
     if len(two):
         columns[two] = 26 * (columns[two] + 1) + letters[two, 1]
         third = buffer[starts[two] + 8] - np.uint8(_A)
         three = two[third < 26]
         columns[three] = 26 * (columns[three] + 1) + third[third < 26]
-        place[two] += 1
-        place[three] += 1
+        offsets[two] += 1
+        offsets[three] += 1
     if (letters[:, 0] > 25).any() or (columns >= MOST_COLUMNS).any():
         raise Unusual("a column")
-    return columns, place
+    return columns, offsets
 
 
-# From the places of values in a chunk to stored cells, however these places were found.
+# Stored cells
 
 
 @dataclass(frozen=True, slots=True)
 class CellContents:
-    """What stands inside each cell.
+    """The contents of cells, one entry a cell.
 
     Attributes:
-        formula: bool, whether there is a formula.
-        begins, ends: int64, where the value begins and ends; -1: there is none. An empty element has an empty value.
+        formula: bool, whether the cell has a formula.
+        begins, ends: int64, offsets of the value; -1 without a value. An empty element has an empty value.
         inline: bool, whether the value is inline text.
     """
 
@@ -206,7 +203,7 @@ class CellContents:
 def make_cells(
     data: bytes, buffer: Bytes, numbers: Int64s, row_of: Int64s, tags: CellTags, content: CellContents
 ) -> StoredCells:
-    """The cells of a chunk. Raises ``Unusual`` where head and content disagree."""
+    """The cells of a chunk. Raises ``Unusual`` if a tag and its content disagree."""
     stored, begins, ends = _stored(tags, content)
     is_shared = stored == StoredType.SHARED
     shared, after = number_at(buffer, begins[is_shared], 9)
@@ -225,7 +222,7 @@ def make_cells(
 
 
 def _stored(tags: CellTags, content: CellContents) -> tuple[Bytes, Int64s, Int64s]:
-    """How each value is stored, and where it begins and ends."""
+    """The stored type of each cell, and the offsets of its value."""
     if (tags.inline != content.inline).any():
         raise Unusual("inline text and type disagree")
     begins, ends = content.begins, content.ends
@@ -233,22 +230,21 @@ def _stored(tags: CellTags, content: CellContents) -> tuple[Bytes, Int64s, Int64
     has = begins >= 0
     stored[has & (stored == 0)] = StoredType.NUMBER
     stored[tags.formula_text & content.formula] = StoredType.FORMULA_TEXT
-    # An empty value is a value for texts only.
+    # An empty value is a value only of a text.
     empty = ~has | ((begins == ends) & (tags.types != StoredType.TEXT))
     stored[empty] = np.where(content.formula[empty], StoredType.FORMULA_EMPTY, StoredType.BLANK)
     return stored, np.where(empty, -1, begins), np.where(empty, -1, ends)
 
 
-# Cells of a chunk of rows by arrays of its tags, for XML as spreadsheet programs write it.
+# Cells of a chunk
 
-
-# What a tag is, by its first letters.
+# Codes of tags.
 _ROW, _ROW_END, _CELL, _CELL_END, _VALUE, _VALUE_END = range(1, 7)
 _FORMULA, _FORMULA_END, _INLINE, _INLINE_END, _TEXT, _TEXT_END = range(7, 13)
 
 
-def _table() -> Bytes:
-    """Code of a tag by its first two letters, uint8 [256, 256]."""
+def _code_table() -> Bytes:
+    """Code of a tag by its first two bytes: uint8 [256, 256]."""
     table = np.zeros((256, 256), np.uint8)
     for letter, code in (("c", _CELL), ("v", _VALUE), ("f", _FORMULA), ("t", _TEXT)):
         table[ord(letter), list(b" >/")] = code
@@ -260,68 +256,68 @@ def _table() -> Bytes:
     return table
 
 
-_CODES = _table()
+_CODES = _code_table()
 
 
 def read_fast(chunk: bytes) -> StoredCells:
-    """Cells of a chunk that holds whole ``<row>`` elements, then ``PAD``, and nothing else.
+    """Cells of a chunk of whole ``<row>`` elements and ``PADDING``.
 
     Raises ``Unusual`` for anything that is not written the usual way.
     """
-    tags_ = find_tags(chunk)
-    codes = _codes(tags_)
+    tags = find_tags(chunk)
+    codes = _tag_codes(tags)
     at_rows = np.flatnonzero(codes == _ROW)
-    at = np.flatnonzero(codes == _CELL)
-    rows_ = read_row_tags(tags_.buffer, tags_.starts[at_rows])
-    row_of = np.searchsorted(at_rows, at) - 1
-    if len(at) and row_of[0] < 0:
+    at_cells = np.flatnonzero(codes == _CELL)
+    row_tags = read_row_tags(tags.buffer, tags.starts[at_rows])
+    row_of = np.searchsorted(at_rows, at_cells) - 1
+    if len(at_cells) and row_of[0] < 0:
         raise Unusual("a cell outside of a row")
-    cell_tags_ = cell_tags(tags_.buffer, tags_.starts[at], rows_, row_of)
-    if (cell_tags_.ends != tags_.ends[at]).any():
+    cells = cell_tags(tags.buffer, tags.starts[at_cells], row_tags, row_of)
+    if (cells.ends != tags.ends[at_cells]).any():
         raise Unusual("another attribute")
-    inside, used = _contents(tags_, codes, at)
-    open_rows = int((~tags_.closed[at_rows]).sum())
-    if int(used.sum()) + len(at_rows) + open_rows != len(codes):
+    contents, tag_counts = _contents(tags, codes, at_cells)
+    open_rows = int((~tags.closed[at_rows]).sum())
+    if int(tag_counts.sum()) + len(at_rows) + open_rows != len(codes):
         raise Unusual("other elements")
-    return make_cells(chunk, tags_.buffer, rows_.numbers, row_of, cell_tags_, inside)
+    return make_cells(chunk, tags.buffer, row_tags.numbers, row_of, cells, contents)
 
 
-def _codes(tags_: Tags) -> Bytes:
-    codes = _CODES[tags_.first, tags_.second]
+def _tag_codes(tags: Tags) -> Bytes:
+    codes = _CODES[tags.first, tags.second]
     if not codes.all():
         raise Unusual("an unknown element")
     return codes
 
 
-def _contents(tags_: Tags, codes: Bytes, at: Int64s) -> tuple[CellContents, Int64s]:
-    """What stands inside each cell, and how many tags each has."""
+def _contents(tags: Tags, codes: Bytes, at: Int64s) -> tuple[CellContents, Int64s]:
+    """The contents of each cell, and its number of tags."""
     codes = np.concatenate([codes, np.zeros(8, np.uint8)])
-    closed = np.concatenate([tags_.closed, np.zeros(8, np.bool_)])
+    closed = np.concatenate([tags.closed, np.zeros(8, np.bool_)])
     inner = ~closed[at]
     next_ = at + 1
     formula = inner & (codes[next_] == _FORMULA)
     whole = formula & ~closed[next_]
-    _follows(codes, next_[whole] + 1, _FORMULA_END)
+    _require_code(codes, next_[whole] + 1, _FORMULA_END)
     next_ = next_ + formula + whole
     value = inner & (codes[next_] == _VALUE)
     filled = value & ~closed[next_]
-    _follows(codes, next_[filled] + 1, _VALUE_END)
+    _require_code(codes, next_[filled] + 1, _VALUE_END)
     begins, ends = np.full(len(at), -1, np.int64), np.full(len(at), -1, np.int64)
-    begins[value] = ends[value] = tags_.ends[next_[value]] + 1  # "<v/>" is "<v></v>"
-    ends[filled] = tags_.starts[next_[filled] + 1]
+    begins[value] = ends[value] = tags.ends[next_[value]] + 1  # "<v/>" is "<v></v>"
+    ends[filled] = tags.starts[next_[filled] + 1]
     next_ = next_ + value + filled
     inline = inner & (codes[next_] == _INLINE)
     place = next_[inline]
     if closed[place].any() or closed[place + 1].any():
         raise Unusual("empty inline text")
     for offset, code in enumerate((_TEXT, _TEXT_END, _INLINE_END), 1):
-        _follows(codes, place + offset, code)
-    begins[inline], ends[inline] = tags_.ends[place + 1] + 1, tags_.starts[place + 2]
+        _require_code(codes, place + offset, code)
+    begins[inline], ends[inline] = tags.ends[place + 1] + 1, tags.starts[place + 2]
     next_ = next_ + 4 * inline
-    _follows(codes, next_[inner], _CELL_END)
+    _require_code(codes, next_[inner], _CELL_END)
     return CellContents(formula, begins, ends, inline), next_ + inner - at
 
 
-def _follows(codes: Bytes, places: Int64s, code: int) -> None:
+def _require_code(codes: Bytes, places: Int64s, code: int) -> None:
     if (codes[places] != code).any():
         raise Unusual("another order of elements")

@@ -1,4 +1,4 @@
-"""From stored values to the text that a reader of the sheet sees, by number format.
+"""Number formats: from stored values to the text that the sheet shows.
 
 Numbers keep every stored digit; a fraction is the shortest text of the same double. Dates and times are ISO 8601.
 Booleans are ``TRUE`` and ``FALSE``.
@@ -15,25 +15,24 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.readers.xlsx.archive import SMALL, WorkbookArchive
+from pipeline.readers.xlsx.archive import MOST_PART_BYTES, WorkbookArchive
 from pipeline.readers.xlsx.rows import CellTexts, CellTextsBuilder, StoredCells, StoredType
 from pipeline.readers.xlsx.strings import (
     SharedStrings,
     decode_escape,
     decode_escapes,
     maybe_escaped,
-    text_pool,
+    string_table,
 )
-from pipeline.readers.xlsx.xml import Attributes, attribute, local, parser
+from pipeline.readers.xlsx.xml import Attributes, attribute, local_name, make_parser
 from pipeline.readers.xlsx.xml import feed as feed_
-from pipeline.readers.xlsx.xml_tags import Int64s, Mask, flat_bytes, replaced
+from pipeline.readers.xlsx.xml_tags import Int64s, Mask, flat_bytes, replace_texts
 
-# Which cell styles show a number as a date, a time, a duration, or with leading zeros (ECMA-376 part 1,
-# 18.8.30 and 18.8.31).
+# Cell styles that show a date, a time, a duration or leading zeros (ECMA-376 part 1, 18.8.30 and 18.8.31)
 
 
 class NumberStyle(IntEnum):
-    """How a number is shown."""
+    """How a style shows a number."""
 
     NUMBER = 0
     DATE = 1  # the day only
@@ -43,7 +42,7 @@ class NumberStyle(IntEnum):
 
 
 PADDED = 100
-"""``PADDED + n``: a whole number is shown with zeros in front, up to ``n`` digits."""
+"""``PADDED + n``: the style shows a whole number with leading zeros, up to ``n`` digits."""
 
 NumberStyles = npt.NDArray[np.uint8]
 
@@ -56,16 +55,16 @@ _BUILT_IN = {
     **dict.fromkeys((27, 28, 29, 30, 31, 36, 50, 51, 52, 53, 54, 57, 58), NumberStyle.DATE),
     **dict.fromkeys((32, 33, 34, 35, 55, 56), NumberStyle.TIME),
 }
-_QUIET = re.compile(r'"[^"]*"|\\.|_.|\*.|am/pm|a/p', re.IGNORECASE | re.DOTALL)
+_LITERALS = re.compile(r'"[^"]*"|\\.|_.|\*.|am/pm|a/p', re.IGNORECASE | re.DOTALL)
 _BRACKETS = re.compile(r"\[([^\]]*)\]")
 _ZEROS = re.compile(r"0{2,20}")
 _ELAPSED = re.compile(r"h+|m+|s+", re.IGNORECASE)
 
 
 def number_style(code: str) -> NumberStyle:
-    """How a number format code shows a number, by its first section."""
+    """The style of a number format code, by its first section."""
     half_day = re.search(r"am/pm|a/p", code, re.IGNORECASE) is not None
-    bare = _QUIET.sub("", code).split(";")[0]
+    bare = _LITERALS.sub("", code).split(";")[0]
     if any(_ELAPSED.fullmatch(inner) for inner in _BRACKETS.findall(bare)):
         return NumberStyle.DURATION
     letters = _BRACKETS.sub("", bare).lower()
@@ -79,34 +78,36 @@ def number_style(code: str) -> NumberStyle:
 
 
 def _style_code(code: str) -> int:
-    """How a format code shows a number: a ``Shown``, or above ``PADDED`` (``00000``, as for postal codes)."""
+    """The code of a format: a ``NumberStyle``, or above ``PADDED`` for leading zeros (``00000`` of postal codes)."""
     first = code.split(";")[0].strip()
     return PADDED + len(first) if _ZEROS.fullmatch(first) else number_style(code)
 
 
-def read_number_styles(package: WorkbookArchive, part: str) -> NumberStyles:
-    """How each cell style (``s`` of a cell) shows a number, uint8 [styles]: a ``Shown``, or above ``PADDED``; empty
-    without a style sheet."""
-    if not package.has(part):
+def read_number_styles(archive: WorkbookArchive, part: str) -> NumberStyles:
+    """How each cell style (``s`` of a cell) shows a number: uint8 [styles], a ``NumberStyle`` or above ``PADDED``.
+
+    Empty without a style sheet.
+    """
+    if not archive.has(part):
         return np.zeros(0, np.uint8)
     codes: dict[int, str] = {}
     formats: list[int] = []
     path: list[str] = []
 
     def start(name: str, attributes: Attributes) -> None:
-        match path[-1:], local(name):
+        match path[-1:], local_name(name):
             case ["numFmts"], "numFmt":
                 codes[_number(attribute(attributes, "numFmtId"))] = attribute(attributes, "formatCode")
             case ["cellXfs"], "xf":
                 formats.append(_number(attribute(attributes, "numFmtId", "0")))
             case _:
                 pass
-        path.append(local(name))
+        path.append(local_name(name))
 
     def end(_: str) -> None:
         path.pop()
 
-    feed_(part, parser(start, end), package.chunks(part, limit=SMALL))
+    feed_(part, make_parser(start, end), archive.chunks(part, limit=MOST_PART_BYTES))
     shown = {number: _style_code(code) for number, code in codes.items()}
     return np.array([shown.get(f, _BUILT_IN.get(f, NumberStyle.NUMBER)) for f in formats], np.uint8)
 
@@ -115,9 +116,7 @@ def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
 
 
-# The text of a stored number: as it is stored, where that is what a sheet shows, without passing through a
-# float.
-
+# Numbers as text; most keep their stored text and never pass through a float
 
 _LONG_FRACTION = r"^-?[0-9]{1,12}\.[0-9]{6,}$"
 _SHOWN_FRACTION = r"^-?(?:0|[1-9][0-9]*)\.[0-9]*[1-9]$"
@@ -127,13 +126,13 @@ _ZERO, _DOT, _MINUS = b"0.-"
 
 
 def changed_numbers(values: pa.StringArray) -> tuple[Int64s, pa.StringArray, Int64s]:
-    """Indices of stored numbers that are not shown as they are stored, how these are shown, and indices of what is no
-    finite number."""
+    """Indices of the stored numbers that are shown in another way, their shown texts, and indices of the values that
+    are not finite numbers."""
     places = np.flatnonzero(~is_shown_as_stored(values))
     some = values.take(pa.array(places))
     if not len(places):
         return places, some, places
-    # The shortest text of the same double, for all of them at once.
+    # The shortest texts of the same doubles, for all at once.
     long = np.flatnonzero(_matching(some, _LONG_FRACTION))
     short = some.take(pa.array(long)).cast(pa.float64()).cast(pa.string())
     done = _matching(short, _SHOWN_FRACTION)
@@ -152,14 +151,17 @@ def changed_numbers(values: pa.StringArray) -> tuple[Int64s, pa.StringArray, Int
 
 
 def _matching(texts: pa.StringArray, pattern: str) -> Mask:
-    """Which texts (without a null) a regular expression is found in."""
+    """Which texts (no nulls) contain a match of a regular expression: bool [n]."""
     found: Mask = pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False)
     return found
 
 
 def is_shown_as_stored(values: pa.StringArray) -> Mask:
-    """Which stored numbers are shown as they are stored: whole ones, and fractions of at most 15 digits, of these at
-    most 5 behind the point; without a needless zero or sign."""
+    """Which stored numbers are shown as stored: bool [n].
+
+    These are whole numbers, and fractions of at most 15 digits with at most 5 after the point, without needless zeros
+    and signs.
+    """
     data, offsets = flat_bytes(values)
     starts, ends = offsets[:-1], offsets[1:]
     if not len(data):
@@ -169,7 +171,7 @@ def is_shown_as_stored(values: pa.StringArray) -> Mask:
     negative = (first == _MINUS) & (ends - starts > 1)
     starts = starts + negative
     first = np.where(negative, data[np.minimum(starts, last)], first)
-    other = data - np.uint8(_ZERO) > 9  # what is no digit wraps to 10 and more
+    other = data - np.uint8(_ZERO) > 9  # bytes that are not digits wrap to 10 and more
     before = np.zeros(len(data) + 1, np.int64)
     np.cumsum(other, out=before[1:])
     others = before[ends] - before[starts]
@@ -189,7 +191,7 @@ def is_shown_as_stored(values: pa.StringArray) -> Mask:
 def number_text(raw: str) -> str | None:
     """A stored number as text: an integer digit by digit, a fraction as the shortest text of the same double.
 
-    None for what is no finite number.
+    None if it is not a finite number.
     """
     text = raw.strip()
     if _INTEGER.fullmatch(text):
@@ -204,7 +206,7 @@ def number_text(raw: str) -> str | None:
 
 
 def shortest_text(value: float) -> str:
-    """Shortest text of a finite double: plain digits where the sheet would show a plain number, else an exponent."""
+    """Shortest text of a finite double: plain digits if the sheet shows a plain number, else with an exponent."""
     if value == 0:
         return "0"
     if 1e-9 <= abs(value) < 1e21:
@@ -213,14 +215,13 @@ def shortest_text(value: float) -> str:
     return f"{mantissa.removesuffix('.0')}E{int(exponent):+03d}"
 
 
-# From stored values to text as a reader of the sheet sees it, without passing numbers through a float.
+# Values as text
 
-
-ERRORS = (
+ERROR_TEXTS = (
     "#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A", "#GETTING_DATA", "#SPILL!", "#CALC!",
     "#FIELD!", "#BLOCKED!", "#UNKNOWN!", "#CONNECT!", "#BUSY!", "#PYTHON!", "#EXTERNAL!", "#ERROR!",
 )  # fmt: skip
-"""What a cell shows whose formula failed."""
+"""Texts of cells with a failed formula."""
 _BOOLEANS = ("FALSE", "TRUE")
 DAY_MS = 86_400_000
 LAST_DAY = 2_958_466
@@ -228,128 +229,130 @@ LAST_DAY = 2_958_466
 
 
 class TextFormatter:
-    """Turns stored cells to texts.
+    """Formats stored cells as texts.
 
     Args:
-        shared: the shared texts.
-        shows: how each style shows numbers.
+        shared: the shared strings.
+        number_styles: how each cell style shows numbers, uint8 [styles].
         date1904: whether day 0 is 1904-01-01.
     """
 
-    def __init__(self, shared: SharedStrings, shows: NumberStyles, *, date1904: bool) -> None:
-        self._shared, self._shows, self._date1904 = shared, shows, date1904
+    def __init__(self, shared: SharedStrings, number_styles: NumberStyles, *, date1904: bool) -> None:
+        self._shared, self._number_styles, self._date1904 = shared, number_styles, date1904
 
     def __call__(self, cells: StoredCells) -> CellTexts:
-        """The cells with their texts, and what is wrong with them."""
-        made = CellTextsBuilder(cells.rows, cells.row_of, cells.columns)
+        """The cells with their texts and marks."""
+        builder = CellTextsBuilder(cells.rows, cells.row_of, cells.columns)
         at = np.flatnonzero(cells.stored == StoredType.SHARED)
         if len(at):
-            self._of_shared(cells.shared, at, made)
+            self._set_shared(cells.shared, at, builder)
         valued = cells.valued()
         stored = cells.stored[valued]
-        # Most values are shown as they are stored: these are not copied here, only the others.
+        # Most values are shown as stored and need no copy here.
         same = np.ones(len(valued), np.bool_)
         for kind in np.flatnonzero(np.bincount(stored)).tolist():
             here = np.flatnonzero(stored == kind)
-            self._of_values(StoredType(kind), cells, valued, here, same, made)
+            self._set_values(StoredType(kind), cells, valued, here, same, builder)
         if same.any():
-            made.place(valued[same], text_pool(cells.values), np.flatnonzero(same))
-        made.mark(np.flatnonzero(cells.stored == StoredType.FORMULA_EMPTY), "cell_formula_empty")
-        return made.done()
+            builder.set_texts(valued[same], string_table(cells.values), np.flatnonzero(same))
+        builder.mark(np.flatnonzero(cells.stored == StoredType.FORMULA_EMPTY), "cell_formula_empty")
+        return builder.build()
 
-    def _of_shared(self, indices: Int64s, at: Int64s, made: CellTextsBuilder) -> None:
+    def _set_shared(self, indices: Int64s, at: Int64s, builder: CellTextsBuilder) -> None:
         shared = self._shared.up_to(int(indices.max()))
-        there = (indices >= 0) & (indices < len(shared))
-        made.place(at[there], shared, indices[there])
-        made.mark(at[~there], "cell_error", "a shared text that is not there")
+        present = (indices >= 0) & (indices < len(shared))
+        builder.set_texts(at[present], shared, indices[present])
+        builder.mark(at[~present], "cell_error", "a shared text that is not there")
 
-    def _of_values(
+    def _set_values(
         self,
         kind: StoredType,
         cells: StoredCells,
         valued: Int64s,
         here: Int64s,
         same: Mask,
-        made: CellTextsBuilder,
+        builder: CellTextsBuilder,
     ) -> None:
-        """Mark the values of one kind, and place those that are not shown as they are stored: ``same`` is then false.
+        """Mark the values of one stored type, and set the texts that differ from the stored ones.
 
-        ``here``: their indices among the values.
+        ``here``: indices of these values. ``same`` (bool [v]) becomes false for values with another text.
         """
         at = valued[here]
         match kind:
             case StoredType.TEXT:
                 some = maybe_escaped(cells.values)
-                self._unescaped(cells.values, some[cells.stored[valued[some]] == kind], valued, same, made)
+                self._set_unescaped(
+                    cells.values, some[cells.stored[valued[some]] == kind], valued, same, builder
+                )
             case StoredType.FORMULA_TEXT:
                 texts, changed = decode_escapes(cells.values.take(pa.array(here)))
-                # Some programs store the errors of formulas as text.
-                wrong = pc.is_in(texts, value_set=pa.array(ERRORS)).to_numpy(zero_copy_only=False)
-                made.mark(at[wrong], "cell_error", texts.filter(pa.array(wrong)).to_pylist())
-                made.write(at, texts, changed)
+                # Some programs store errors of formulas as text.
+                wrong = pc.is_in(texts, value_set=pa.array(ERROR_TEXTS)).to_numpy(zero_copy_only=False)
+                builder.mark(at[wrong], "cell_error", texts.filter(pa.array(wrong)).to_pylist())
+                builder.set_own_texts(at, texts, changed)
                 same[here] = False
             case StoredType.NUMBER:
                 values = cells.values if len(here) == len(valued) else cells.values.take(pa.array(here))
-                same[here] = ~self._of_numbers(values, cells.styles[at], at, made)
+                same[here] = ~self._set_numbers(values, cells.styles[at], at, builder)
             case StoredType.BOOLEAN:
-                made.place(at, text_pool(pa.array(_BOOLEANS)), _truths(cells.values, here))
+                builder.set_texts(at, string_table(pa.array(_BOOLEANS)), _boolean_indexes(cells.values, here))
                 same[here] = False
             case StoredType.ERROR:
-                made.mark(at, "cell_error", cells.values.take(pa.array(here)).to_pylist())
+                builder.mark(at, "cell_error", cells.values.take(pa.array(here)).to_pylist())
             case StoredType.INVALID:
-                made.mark(at, "cell_error", "a value of an unknown type")
+                builder.mark(at, "cell_error", "a value of an unknown type")
             case _:
                 pass
 
-    def _unescaped(
-        self, values: pa.StringArray, some: Int64s, valued: Int64s, same: Mask, made: CellTextsBuilder
+    def _set_unescaped(
+        self, values: pa.StringArray, some: Int64s, valued: Int64s, same: Mask, builder: CellTextsBuilder
     ) -> None:
-        """Place the texts among ``some`` that have escapes."""
+        """Set the texts among ``some`` that have escapes."""
         before = values.take(pa.array(some)).to_pylist()
         after = [decode_escape(text) for text in before]
         changed = np.array([old != new for old, new in zip(before, after, strict=True)], np.bool_)
         texts = pa.array([text for text, new in zip(after, changed, strict=True) if new], pa.string())
-        made.write(valued[some[changed]], texts, np.ones(len(texts), np.bool_))
+        builder.set_own_texts(valued[some[changed]], texts, np.ones(len(texts), np.bool_))
         same[some[changed]] = False
 
-    def _of_numbers(
-        self, values: pa.StringArray, styles: npt.NDArray[np.int32], at: Int64s, made: CellTextsBuilder
+    def _set_numbers(
+        self, values: pa.StringArray, styles: npt.NDArray[np.int32], at: Int64s, builder: CellTextsBuilder
     ) -> Mask:
-        """Place the numbers that are not shown as they are stored, and say which these are."""
+        """Set the texts of numbers that are not shown as stored; returns which these are (bool [k])."""
         shows = np.zeros(len(at), np.uint8)
-        known = styles < len(self._shows)
-        shows[known] = self._shows[styles[known]]
+        known = styles < len(self._number_styles)
+        shows[known] = self._number_styles[styles[known]]
         places, texts, bad = changed_numbers(values)
-        made.mark(at[bad], "cell_error", "not a finite number")
+        builder.mark(at[bad], "cell_error", "not a finite number")
         shows[bad] = NumberStyle.NUMBER
         changed = np.zeros(len(at), np.bool_)
         padded = np.flatnonzero(shows > PADDED)
         if len(padded):
-            whole = replaced(values, places, texts).take(pa.array(padded)).to_pylist()
+            whole = replace_texts(values, places, texts).take(pa.array(padded)).to_pylist()
             digits = (shows[padded] - PADDED).tolist()
-            made.write(at[padded], pa.array(map(_padded, whole, digits), pa.string()))
+            builder.set_own_texts(at[padded], pa.array(map(_pad_with_zeros, whole, digits), pa.string()))
             changed[padded] = True
         dated = np.flatnonzero((shows != NumberStyle.NUMBER) & (shows < PADDED))
         if len(dated):
-            some = replaced(values, places, texts).take(pa.array(dated))
-            made.write(
+            some = replace_texts(values, places, texts).take(pa.array(dated))
+            builder.set_own_texts(
                 at[dated], pa.array(format_dates(some, shows[dated], date1904=self._date1904), pa.string())
             )
             changed[dated] = True
         rest = ~changed[places]
-        made.write(at[places[rest]], texts.filter(pa.array(rest)))
+        builder.set_own_texts(at[places[rest]], texts.filter(pa.array(rest)))
         changed[places] = True
         return changed
 
 
-def _padded(number: str, digits: int) -> str:
-    """A whole number with zeros in front; any other as it is, for nothing is rounded."""
+def _pad_with_zeros(number: str, digits: int) -> str:
+    """A whole number with leading zeros; any other number unchanged, because nothing is rounded."""
     sign, rest = ("-", number[1:]) if number.startswith("-") else ("", number)
     return sign + rest.zfill(digits) if rest.isdigit() else number
 
 
-def _truths(values: pa.StringArray, here: Int64s) -> Int64s:
-    """Index into ``_BOOLEANS`` of stored booleans: anything but ``0`` and ``false`` is true."""
+def _boolean_indexes(values: pa.StringArray, here: Int64s) -> Int64s:
+    """Index into ``_BOOLEANS`` of stored booleans: all but ``0`` and ``false`` are true."""
     data, offsets = flat_bytes(values)
     truths: Int64s = (data[offsets[here]] != ord("0")).astype(np.int64)
     long = np.flatnonzero(offsets[here + 1] - offsets[here] > 1)
@@ -357,12 +360,12 @@ def _truths(values: pa.StringArray, here: Int64s) -> Int64s:
     return truths
 
 
-def format_dates(numbers: pa.StringArray, shows: npt.NDArray[np.uint8], *, date1904: bool) -> list[str]:
+def format_dates(numbers: pa.StringArray, styles: npt.NDArray[np.uint8], *, date1904: bool) -> list[str]:
     """Serial day numbers as ISO 8601, to the millisecond.
 
     Dates as ``2024-01-31``, with a time of day ``2024-01-31T09:30:00``; times of day ``09:30:00``; durations
-    ``42:00:00``. A number outside of the calendar stays a number. The 1900 system counts a 29th of February 1900
-    that never was: day 60 stays ``1900-02-29``, as the sheet shows it.
+    ``42:00:00``. A number outside of the calendar stays a number. The 1900 system counts a 29 February 1900,
+    which does not exist: day 60 gives ``1900-02-29``, as the sheet shows it.
     """
     serial = numbers.cast(pa.float64()).to_numpy()
     total = np.round(serial * DAY_MS)
@@ -376,25 +379,25 @@ def format_dates(numbers: pa.StringArray, shows: npt.NDArray[np.uint8], *, date1
         moments = np.datetime64("1899-12-30", "ms") + whole + np.where(days < 60, DAY_MS, 0)
     seconds = np.datetime_as_string(moments.astype("datetime64[s]"))
     texts = np.array(numbers.to_pylist(), object)
-    clock = legal & (days == 0) & ((shows == NumberStyle.TIME) | (ms > 0) & (not date1904))
-    timed = legal & ~clock & ((ms > 0) | np.isin(shows, (NumberStyle.DATETIME, NumberStyle.TIME)))
+    clock = legal & (days == 0) & ((styles == NumberStyle.TIME) | (ms > 0) & (not date1904))
+    timed = legal & ~clock & ((ms > 0) | np.isin(styles, (NumberStyle.DATETIME, NumberStyle.TIME)))
     plain = legal & ~clock & ~timed
     texts[plain] = seconds[plain].astype("U10")
     texts[timed] = seconds[timed]
     for i in np.flatnonzero(
-        clock | ((shows == NumberStyle.DURATION) & (serial >= 0) & (total < 2**53))
+        clock | ((styles == NumberStyle.DURATION) & (serial >= 0) & (total < 2**53))
     ).tolist():
-        texts[i] = _clock(int(total[i]))
+        texts[i] = _clock_text(int(total[i]))
     for i in np.flatnonzero(timed & (ms % 1000 > 0)).tolist():
         texts[i] = str(moments[i])
     if not date1904:
         for i in np.flatnonzero((days == 60) & (plain | timed)).tolist():
             texts[i] = "1900-02-29" + texts[i][10:]
-    made: list[str] = texts.tolist()
-    return made
+    formatted: list[str] = texts.tolist()
+    return formatted
 
 
-def _clock(ms: int) -> str:
+def _clock_text(ms: int) -> str:
     """Milliseconds as ``09:30:00`` or ``09:30:00.250``."""
     seconds, rest = divmod(ms, 1000)
     fraction = f".{rest:03d}" if rest else ""

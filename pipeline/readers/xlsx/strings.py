@@ -1,4 +1,4 @@
-"""Texts of a workbook: the table of shared strings, escapes, and texts taken by index."""
+"""Strings of a workbook: escapes, tables of strings, and the shared strings of a zipped workbook."""
 
 from __future__ import annotations
 
@@ -10,33 +10,31 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.readers.sandbox_child import TaskFault
-from pipeline.readers.xlsx.archive import CHUNK, WorkbookArchive
-from pipeline.readers.xlsx.xml import Attributes, feed, local, parser
+from pipeline.readers.xlsx.archive import CHUNK_BYTES, WorkbookArchive
+from pipeline.readers.xlsx.xml import Attributes, feed, local_name, make_parser
 from pipeline.readers.xlsx.xml_tags import (
-    PAD,
+    PADDING,
     Int64s,
     Mask,
     Unusual,
     character_data,
     find_tags,
     flat_bytes,
-    replaced,
+    replace_texts,
     slice_bytes,
     texts_at,
 )
 
-# ``_x000D_`` and the like (ECMA-376 part 1, 22.9.2.19, ST_Xstring): how workbooks write characters that XML
-# cannot.
+# Escapes such as ``_x000D_`` for characters that XML cannot hold (ECMA-376 part 1, 22.9.2.19, ST_Xstring)
 
-
-_RETURN, _LINE, _X = b"\r_x"
+_CARRIAGE_RETURN, _UNDERSCORE, _X = b"\r_x"
 _ESCAPES = re.compile(r"(?:_x[0-9A-Fa-f]{4}_)+")
 
 
 def decode_escapes(texts: pa.StringArray) -> tuple[pa.StringArray, Mask]:
-    """Texts with escapes decoded and line ends as plain line feeds, and which texts had any of these (bool [n]).
+    """Texts with escapes decoded and line ends as line feeds, and which texts this changed (bool [n]).
 
-    A surrogate without its other half becomes U+FFFD, which a later check finds.
+    A lone surrogate becomes U+FFFD, which a later check finds.
     """
     changed = np.zeros(len(texts), np.bool_)
     places = maybe_escaped(texts)
@@ -45,45 +43,43 @@ def decode_escapes(texts: pa.StringArray) -> tuple[pa.StringArray, Mask]:
     before = texts.take(pa.array(places)).to_pylist()
     after = [decode_escape(text) for text in before]
     changed[places] = [old != new for old, new in zip(before, after, strict=True)]
-    return replaced(texts, places, after), changed
+    return replace_texts(texts, places, after), changed
 
 
 def maybe_escaped(texts: pa.StringArray) -> Int64s:
-    """Indices of the texts that have what may be an escape, or a carriage return."""
+    """Indices of the texts that may have an escape, or have a carriage return: int64."""
     data, offsets = flat_bytes(texts)
-    marks = data == _RETURN
-    marks[:-1] |= (data[:-1] == _LINE) & (data[1:] == _X)
+    marks = data == _CARRIAGE_RETURN
+    marks[:-1] |= (data[:-1] == _UNDERSCORE) & (data[1:] == _X)
     return texts_at(offsets, np.flatnonzero(marks))
 
 
 def decode_escape(text: str) -> str:
-    """One text with its escapes decoded. ``_x005F_`` is an escaped underscore: ``_x005F_x000D_`` is the plain text
-    ``_x000D_``."""
-    decoded = _ESCAPES.sub(_run, text)
+    """Decode the escapes of one text. ``_x005F_`` is an escaped underscore: ``_x005F_x000D_`` gives ``_x000D_``."""
+    decoded = _ESCAPES.sub(_decode_run, text)
     return decoded.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _run(match: re.Match[str]) -> str:
-    """A run of escapes: UTF-16 code units, so that two may make one character."""
+def _decode_run(match: re.Match[str]) -> str:
+    """Decode a run of escapes. They are UTF-16 code units, so that two may form one character."""
     units = bytes.fromhex(match[0].replace("_x", "").replace("_", ""))
     return units.decode("utf-16-be", "replace")
 
 
-# Texts with what must be known of each: taken by index, so that a text is copied once, into its column.
+# Tables of strings, from which cells take their texts by index, so that each text is copied only once
 
-
-LONGEST_CELL = 32_767
-"""Characters (UTF-16 code units) that one cell can hold: the application's own limit."""
+MOST_CELL_CHARACTERS = 32_767
+"""Most characters (UTF-16 code units) that Excel allows in a cell."""
 
 
 @dataclass(frozen=True, slots=True)
-class TextPool:
-    """Texts by index.
+class StringTable:
+    """Strings by index.
 
     Attributes:
-        texts: string [n]; null for a text that is not there.
+        texts: string [n]; null for an absent text.
         blank: bool [n], whether it is null or "".
-        escaped: bool [n], whether escapes were decoded in it.
+        escaped: bool [n], whether it had escapes.
         full: bool [n], whether it is exactly as long as a cell can hold.
     """
 
@@ -96,31 +92,32 @@ class TextPool:
         return len(self.texts)
 
 
-def text_pool(texts: pa.StringArray, escaped: Mask | None = None) -> TextPool:
-    """A pool of texts; none had escapes unless ``escaped`` says so."""
+def string_table(texts: pa.StringArray, escaped: Mask | None = None) -> StringTable:
+    """A table of texts; none had escapes unless ``escaped`` (bool [n]) says so."""
     lengths = np.diff(flat_bytes(texts)[1])
     full = np.zeros(len(texts), np.bool_)
-    long = np.flatnonzero(lengths >= LONGEST_CELL)
+    long = np.flatnonzero(lengths >= MOST_CELL_CHARACTERS)
     if len(long):
         some = texts.take(pa.array(long)).to_pylist()
-        full[long] = [len(text.encode("utf-16-le")) // 2 == LONGEST_CELL for text in some]
-    return TextPool(texts, lengths == 0, np.zeros(len(texts), np.bool_) if escaped is None else escaped, full)
-
-
-def join_pools(pools: list[TextPool]) -> TextPool:
-    """All of them, one after the other."""
-    if len(pools) == 1:
-        return pools[0]
-    return TextPool(
-        pa.concat_arrays([p.texts for p in pools]),
-        np.concatenate([p.blank for p in pools]),
-        np.concatenate([p.escaped for p in pools]),
-        np.concatenate([p.full for p in pools]),
+        full[long] = [len(text.encode("utf-16-le")) // 2 == MOST_CELL_CHARACTERS for text in some]
+    return StringTable(
+        texts, lengths == 0, np.zeros(len(texts), np.bool_) if escaped is None else escaped, full
     )
 
 
-# The shared texts of a zipped workbook, read as far as they are asked for.
+def join_tables(tables: list[StringTable]) -> StringTable:
+    """The tables as one, in their order."""
+    if len(tables) == 1:
+        return tables[0]
+    return StringTable(
+        pa.concat_arrays([p.texts for p in tables]),
+        np.concatenate([p.blank for p in tables]),
+        np.concatenate([p.escaped for p in tables]),
+        np.concatenate([p.full for p in tables]),
+    )
 
+
+# Shared strings
 
 _TEXT, _ITEM, _RUN, _OTHER = range(1, 5)
 _CODES = np.zeros((256, 256), np.uint8)
@@ -129,61 +126,64 @@ _CODES[ord("s"), ord("i")] = _ITEM
 _CODES[ord("r"), :] = _RUN
 _CODES[list(b"!?"), :] = _OTHER
 _OPEN = re.compile(rb"<(?:\w+:)?sst\b[^>]*?(/?)>")
-_UTF8 = re.compile(rb"<\?xml[^>]*encoding\s*=\s*[\"'](?!utf-?8[\"'])", re.IGNORECASE)
-FIRST_CHUNK = 2**18
+_OTHER_ENCODING = re.compile(rb"<\?xml[^>]*encoding\s*=\s*[\"'](?!utf-?8[\"'])", re.IGNORECASE)
+FIRST_CHUNK_BYTES = 2**18
 """Bytes of the first chunk: enough for a header."""
-LONGEST = 64 * 2**20
-"""Longest run of bytes without the end of an element."""
+MOST_ELEMENT_BYTES = 64 * 2**20
+"""Most bytes without the end of an element."""
 
 
 def is_declared_utf8(head: bytes) -> bool:
-    """Whether a part that begins so is in UTF-8, as all but the rarest are."""
-    return not head.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00")) and _UTF8.search(head[:200]) is None
+    """Whether a part with this beginning is declared as UTF-8, as almost all are."""
+    return (
+        not head.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00"))
+        and _OTHER_ENCODING.search(head[:200]) is None
+    )
 
 
 class SharedStrings:
-    """Texts by their index, escapes decoded, read from the part as far as they are asked for."""
+    """Shared strings by index, with escapes decoded; read from their part as far as they are needed."""
 
-    def __init__(self, package: WorkbookArchive, part: str) -> None:
-        self._chunks = _texts(package, part) if package.has(part) else iter(())
-        self._pool = text_pool(pa.array([], pa.string()))
+    def __init__(self, archive: WorkbookArchive, part: str) -> None:
+        self._chunks = _decoded_strings(archive, part) if archive.has(part) else iter(())
+        self._table = string_table(pa.array([], pa.string()))
 
-    def up_to(self, largest: int) -> TextPool:
-        """The texts with indices up to ``largest`` at least, or all there are."""
-        if largest >= len(self._pool):
-            # At least twice as many, so that they are not all copied for every chunk.
-            wanted, count, parts = max(largest + 1, 2 * len(self._pool)), len(self._pool), [self._pool]
-            while count < wanted and (made := next(self._chunks, None)) is not None:
-                parts.append(text_pool(*made))
+    def up_to(self, largest: int) -> StringTable:
+        """A table with the strings up to index ``largest`` at least, or all strings of the part."""
+        if largest >= len(self._table):
+            # At least double the table, so that not every chunk copies all of it.
+            wanted, count, parts = max(largest + 1, 2 * len(self._table)), len(self._table), [self._table]
+            while count < wanted and (strings := next(self._chunks, None)) is not None:
+                parts.append(string_table(*strings))
                 count += len(parts[-1])
-            self._pool = join_pools(parts)
-        return self._pool
+            self._table = join_tables(parts)
+        return self._table
 
 
 Decoded = tuple[pa.StringArray, Mask]
 
 
-def _texts(package: WorkbookArchive, part: str) -> Iterator[Decoded]:
-    """Texts of the part, some at a time, and which had escapes.
+def _decoded_strings(archive: WorkbookArchive, part: str) -> Iterator[Decoded]:
+    """Strings of the part, some at a time, and which had escapes.
 
-    The exact parser takes over where the part is not written the usual way.
+    The XML parser takes over at the first chunk that is not written as usual.
     """
-    given = 0
+    yielded = 0
     try:
-        for texts, escaped in _usual(package, part):
-            given += len(texts)
+        for texts, escaped in _fast_strings(archive, part):
+            yielded += len(texts)
             yield texts, escaped
     except Unusual:
-        for texts in _exact(part, package.chunks(part)):
-            rest = texts.slice(min(given, len(texts)))
-            given -= min(given, len(texts))
+        for texts in _strict_strings(part, archive.chunks(part)):
+            rest = texts.slice(min(yielded, len(texts)))
+            yielded -= min(yielded, len(texts))
             if len(rest):
                 yield decode_escapes(rest)
 
 
-def _usual(package: WorkbookArchive, part: str) -> Iterator[Decoded]:
+def _fast_strings(archive: WorkbookArchive, part: str) -> Iterator[Decoded]:
     rest, opened, closed = b"", False, False
-    for chunk in package.chunks(part, CHUNK, first=FIRST_CHUNK):
+    for chunk in archive.chunks(part, CHUNK_BYTES, first=FIRST_CHUNK_BYTES):
         data = rest + chunk
         if closed:
             break
@@ -203,31 +203,33 @@ def _usual(package: WorkbookArchive, part: str) -> Iterator[Decoded]:
         closed = end >= 0
         cut = end if closed else data.rfind(b"</si>") + 5
         if cut < 5 and not closed:
-            if len(data) > LONGEST:
+            if len(data) > MOST_ELEMENT_BYTES:
                 raise TaskFault("file_limit", "a text of more than 64 MB", "64 MB")
             rest = data
             continue
         rest = data[cut:]
-        yield _chunk(b"".join((memoryview(data)[:cut], PAD)))
+        yield _chunk_strings(b"".join((memoryview(data)[:cut], PADDING)))
     if not closed:
         raise Unusual("an unusual end")
 
 
-def _chunk(data: bytes) -> Decoded:
-    """Texts of whole ``<si>`` elements with ``PAD`` after them."""
+def _chunk_strings(data: bytes) -> Decoded:
+    """Strings of whole ``<si>`` elements, followed by ``PADDING``."""
     try:
-        texts = _items(data)
+        texts = _item_texts(data)
     except Unusual:
-        if b"<!" in data or b"<?" in data:  # what looks like the end of an item may be none
+        if b"<!" in data or b"<?" in data:  # what looks like the end of an item may be inside of a comment
             raise
-        texts = pa.concat_arrays(list(_exact("shared texts", (b"<sst>", data[: -len(PAD)], b"</sst>"))))
+        texts = pa.concat_arrays(
+            list(_strict_strings("shared texts", (b"<sst>", data[: -len(PADDING)], b"</sst>")))
+        )
     if b"_x" in data or b"\r" in data or b"&#" in data:
         return decode_escapes(texts)
     return texts, np.zeros(len(texts), np.bool_)
 
 
-def _items(data: bytes) -> pa.StringArray:
-    """Texts of items: of each, all its ``<t>`` together; phonetic runs are unusual."""
+def _item_texts(data: bytes) -> pa.StringArray:
+    """Strings of ``<si>`` elements: all ``<t>`` of each, joined. Raises ``Unusual`` for phonetic runs."""
     found = find_tags(data)
     codes = _CODES[found.first, found.second]
     at, items = np.flatnonzero(codes == _TEXT), np.flatnonzero(codes == _ITEM)
@@ -243,20 +245,20 @@ def _items(data: bytes) -> pa.StringArray:
     owners = np.searchsorted(items, filled) - 1
     if len(owners) and owners[0] < 0:
         raise Unusual("a text outside of an item")
-    whole = [""] * len(items)
+    joined = [""] * len(items)
     for owner, text in zip(owners.tolist(), texts.to_pylist(), strict=True):
-        whole[owner] += text
-    return pa.array(whole, pa.string())
+        joined[owner] += text
+    return pa.array(joined, pa.string())
 
 
-def _exact(part: str, chunks: Iterable[bytes]) -> Iterator[pa.StringArray]:
-    """Texts of a whole part, or of a chunk between tags of its own, by the exact parser."""
+def _strict_strings(part: str, chunks: Iterable[bytes]) -> Iterator[pa.StringArray]:
+    """Strings of a whole part, or of a chunk between added tags, by the XML parser."""
     path: list[str] = []
     texts: list[str] = []
     parts: list[str] = []
 
     def start(name: str, _: Attributes) -> None:
-        path.append(local(name))
+        path.append(local_name(name))
         if path[-1] == "si":
             parts.clear()
 
@@ -268,10 +270,10 @@ def _exact(part: str, chunks: Iterable[bytes]) -> Iterator[pa.StringArray]:
         if path and path[-1] == "t" and "rPh" not in path:
             parts.append(data)
 
-    made = parser(start, end, text)
+    parser = make_parser(start, end, text)
     for chunk in chunks:
-        feed(part, made, (chunk,), final=False)
+        feed(part, parser, (chunk,), final=False)
         yield pa.array(texts, pa.string())
         texts.clear()
-    feed(part, made, ())
+    feed(part, parser, ())
     yield pa.array(texts, pa.string())

@@ -1,4 +1,4 @@
-"""What the child is asked: which sheets a workbook has and how they begin, and the rows of one sheet."""
+"""The tasks of the sandboxed child: list the sheets of a workbook with their first rows, and read one sheet."""
 
 from __future__ import annotations
 
@@ -17,55 +17,59 @@ from pipeline.readers.xlsx.archive import Sheet, WorkbookArchive
 from pipeline.readers.xlsx.rows import CellTexts, RowBlock, RowBlockBuilder, resize_blocks
 
 HEAD_ROWS = 50
-"""Rows of a sheet that are looked at for its header; blank ones do not count."""
+"""Rows of a sheet that are searched for its header; blank rows do not count."""
 WIDEST = 16_384
 
 
 def inspect(request: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Sheets of a workbook, and the first rows of those that are chosen.
+    """The sheets of a workbook, and the first rows of the chosen ones.
 
     The request: ``path``; ``sheets`` as in the schema (a word, a list of names and indices, or {"pattern": …});
-    ``cells``, the limit; ``head``, how many rows to give at least.
+    ``cells``, the limit; ``head``, the number of rows to return at least.
 
     Yields one ``{"sheets": [[name, state, kind], …]}``, then for each chosen sheet ``{"index": i, "rows": [[number,
     [text, …]], …]}``.
     """
-    book = _open(Path(request["path"]))
+    book = _open_workbook(Path(request["path"]))
     yield {"sheets": [[sheet.name, sheet.state, sheet.kind] for sheet in book.sheets]}
-    for index in chosen(book.sheets, request["sheets"]):
-        yield {"index": index, "rows": _head(book, book.sheets[index], request)}
+    for index in choose_sheets(book.sheets, request["sheets"]):
+        yield {"index": index, "rows": _first_rows(book, book.sheets[index], request)}
 
 
 def read(request: Mapping[str, Any]) -> Iterator[Mapping[str, Any] | memoryview]:
     """Rows of one sheet below its header.
 
-    The request: ``path``; ``sheet``, its name; ``width``, how many columns from A, or 0 for all; ``below``, the row of
-    the header, or 0; ``fill``, whether merged areas are filled; ``cells``, the limit; ``rows`` and ``bytes`` of a
+    The request: ``path``; ``sheet``, its name; ``width``, the number of columns from A, or 0 for all; ``below``, the
+    row of the header, or 0; ``fill``, whether to fill merged areas; ``cells``, the limit; ``rows`` and ``bytes`` of a
     batch.
 
     Yields Arrow IPC streams of one batch: ``row`` int64 and a string column a sheet column, with the marks as JSON in
     the schema's metadata; at the end ``{"last": number of the last row that is not blank}``.
     """
-    book = _open(Path(request["path"]))
+    book = _open_workbook(Path(request["path"]))
     sheet = next((s for s in book.sheets if s.name == request["sheet"]), None)
     if sheet is None:
         raise TaskFault("file_changed", "the sheet is gone")
-    below, width = request["below"], request["width"] or _width(book, sheet, request["cells"])
-    areas = book.areas(sheet) if request["fill"] else []
+    below, width = request["below"], request["width"] or _sheet_width(book, sheet, request["cells"])
+    areas = book.read_areas(sheet) if request["fill"] else []
     blocks = RowBlockBuilder(width, below, areas)
     last = below
     for block in resize_blocks(
-        (blocks(placed) for placed in book.placed(sheet, request["cells"])), request["rows"], request["bytes"]
+        (blocks(cells) for cells in book.read_cells(sheet, request["cells"])),
+        request["rows"],
+        request["bytes"],
     ):
         last = int(block.rows[-1])
-        yield _message(block)
+        yield _encode_block(block)
     yield {"last": last}
 
 
-def chosen(sheets: Sequence[Sheet], wanted: str | Sequence[str | int] | Mapping[str, str]) -> list[int]:
-    """Indices of the sheets that are to be read, in the order of the tabs, or of the list.
+def choose_sheets(
+    sheets: Sequence[Sheet], wanted: str | Sequence[str | int] | Mapping[str, str]
+) -> list[int]:
+    """Indices of the sheets to read, in the order of the workbook or of the list.
 
-    Raises ``TaskFault`` where a declared one is missing.
+    Raises ``TaskFault`` if a declared sheet is missing.
     """
     cells = [i for i, s in enumerate(sheets) if s.kind in ("worksheet", "unreadable")]
     visible = [i for i in cells if sheets[i].state == "visible"]
@@ -80,7 +84,7 @@ def chosen(sheets: Sequence[Sheet], wanted: str | Sequence[str | int] | Mapping[
         return found
     indices = []
     for name in wanted:
-        index = name if isinstance(name, int) else _named(sheets, str(name))
+        index = name if isinstance(name, int) else _index_of(sheets, str(name))
         if index is None or not -1 < index < len(sheets):
             raise _missing(repr(name), sheets)
         if index not in indices:
@@ -88,7 +92,7 @@ def chosen(sheets: Sequence[Sheet], wanted: str | Sequence[str | int] | Mapping[
     return indices
 
 
-def _named(sheets: Sequence[Sheet], name: str) -> int | None:
+def _index_of(sheets: Sequence[Sheet], name: str) -> int | None:
     return next((i for i, sheet in enumerate(sheets) if sheet.name == name), None)
 
 
@@ -97,21 +101,21 @@ def _missing(expected: str, sheets: Sequence[Sheet]) -> TaskFault:
     return TaskFault("sheet_missing", names or "no sheet", expected)
 
 
-def _open(path: Path) -> Any:
+def _open_workbook(path: Path) -> Any:
     kind = archive.workbook_format(path)
     if kind == "xlsx":
         return xlsx.Workbook(WorkbookArchive(path))
-    # Late: it is not needed for most workbooks.
+    # Imported here, because most workbooks do not need it.
     from pipeline.readers.xlsx import other_formats
 
     return other_formats.Workbook(path, kind)
 
 
-def _head(book: Any, sheet: Sheet, request: Mapping[str, Any]) -> list[tuple[int, list[str | None]]]:
-    """The first rows that are not blank: their numbers, and their texts from column A."""
+def _first_rows(book: Any, sheet: Sheet, request: Mapping[str, Any]) -> list[tuple[int, list[str | None]]]:
+    """The first rows that are not blank: row number, and texts from column A."""
     found: list[tuple[int, list[str | None]]] = []
-    for placed in book.placed(sheet, request["cells"]):
-        block = RowBlockBuilder(_columns(placed), 0)(placed)
+    for cells in book.read_cells(sheet, request["cells"]):
+        block = RowBlockBuilder(_count_columns(cells), 0)(cells)
         rows = block.rows.tolist()
         texts = zip(
             *(column.slice(0, HEAD_ROWS + request["head"]).to_pylist() for column in block.columns),
@@ -123,17 +127,17 @@ def _head(book: Any, sheet: Sheet, request: Mapping[str, Any]) -> list[tuple[int
     return found
 
 
-def _columns(placed: CellTexts) -> int:
-    """How many columns from A these cells take."""
-    return min(int(placed.columns[placed.filled].max(initial=0)) + 1, WIDEST)
+def _count_columns(cells: CellTexts) -> int:
+    """Number of columns from A that these cells use."""
+    return min(int(cells.columns[cells.filled].max(initial=0)) + 1, WIDEST)
 
 
-def _width(book: Any, sheet: Sheet, cells: int) -> int:
-    return max((_columns(placed) for placed in book.placed(sheet, cells)), default=1)
+def _sheet_width(book: Any, sheet: Sheet, cells: int) -> int:
+    return max((_count_columns(cells) for cells in book.read_cells(sheet, cells)), default=1)
 
 
-def _message(block: RowBlock) -> memoryview:
-    """One batch as an Arrow IPC stream, its marks column by column in the metadata."""
+def _encode_block(block: RowBlock) -> memoryview:
+    """One batch as an Arrow IPC stream, with the marks in the metadata."""
     import json
 
     names = ["row", *map(str, range(len(block.columns)))]

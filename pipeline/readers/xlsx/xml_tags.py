@@ -1,4 +1,7 @@
-"""XML tags of a chunk as arrays. Only for chunks without comments, CDATA and instructions."""
+"""XML tags and character data of a chunk as arrays.
+
+This works on chunks without comments, CDATA and processing instructions; every other chunk raises ``Unusual``.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-# Texts as one run of bytes, to look for what is rare in all of them at once, and to replace it.
+# Texts as one array of bytes, to search all of them at once
 
 
 def flat_bytes(texts: pa.StringArray | pa.BinaryArray) -> tuple[Bytes, Int64s]:
-    """Bytes of texts, and where each begins, int64 [n + 1], the last place being the end. Nulls are empty."""
+    """The bytes of texts, end to end, and the offsets of the texts in them (int64 [n + 1]). Nulls are empty."""
     _, places, data = texts.buffers()
     if places is None or data is None:
         return np.zeros(0, np.uint8), np.zeros(len(texts) + 1, np.int64)
@@ -30,14 +33,16 @@ def flat_bytes(texts: pa.StringArray | pa.BinaryArray) -> tuple[Bytes, Int64s]:
 
 
 def texts_at(offsets: Int64s, places: Int64s) -> Int64s:
-    """Indices of the texts that hold the given places of the run, ascending, each once."""
+    """Indices of the texts that hold the bytes at the given places, ascending, each once: int64."""
     found = np.searchsorted(offsets, places, side="right") - 1
     once: Int64s = found[np.flatnonzero(np.diff(found, prepend=-1))]
     return once
 
 
-def replaced(texts: pa.StringArray, places: Int64s, others: Sequence[str | None] | pa.StringArray) -> Any:
-    """Texts with others (string [k]) at some places (int64 [k], ascending)."""
+def replace_texts(
+    texts: pa.StringArray, places: Int64s, others: Sequence[str | None] | pa.StringArray
+) -> Any:
+    """The texts with ``others`` (string [k]) at the indices ``places`` (int64 [k], ascending)."""
     if not len(places):
         return texts
     at = np.zeros(len(texts), np.bool_)
@@ -45,18 +50,17 @@ def replaced(texts: pa.StringArray, places: Int64s, others: Sequence[str | None]
     return pc.replace_with_mask(texts, pa.array(at), pa.array(others, pa.string()))
 
 
-# XML tags of a chunk as arrays. Only for chunks without comments, CDATA and instructions.
-
+# Tags
 
 _LT, _GT, _SLASH, _ZERO, _AMPERSAND = b"<>/0&"
 _ENTITIES = {"lt": "<", "gt": ">", "quot": '"', "apos": "'", "amp": "&"}
 _REFERENCE = re.compile(r"&([^;&]{0,12});?")
-PAD = bytes(64)
-"""Zero bytes after a chunk, so that a look ahead needs no bounds check."""
+PADDING = bytes(64)
+"""Zero bytes after a chunk, so that reading ahead needs no bounds check."""
 
 
 class Unusual(Exception):
-    """The chunk is not written the usual way; the exact parser must read it."""
+    """The chunk is not written as programs usually write it: the XML parser must read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +68,12 @@ class Tags:
     """Tags in their order.
 
     Attributes:
-        data: the chunk and ``PAD``; ``buffer``: the same bytes, uint8.
-        starts, ends: int64 [n], place of ``<`` and of ``>``.
+        data, buffer: the chunk and ``PADDING``, as bytes and as uint8.
+        starts, ends: int64 [n], offset of ``<`` and of ``>``.
         first, second: uint8 [n], the two bytes after ``<``.
         closed: bool [n], whether the tag closes itself.
     """
 
-    data: bytes
     buffer: Bytes
     starts: Int64s
     ends: Int64s
@@ -80,27 +83,25 @@ class Tags:
 
 
 def find_tags(data: bytes) -> Tags:
-    """Find all tags of a chunk that ends with ``PAD``. Raises ``Unusual`` where ``<`` and ``>`` do not pair."""
+    """Find all tags of a chunk that ends with ``PADDING``. Raises ``Unusual`` if ``<`` and ``>`` do not pair."""
     buffer = np.frombuffer(data, np.uint8)
-    both = np.flatnonzero((buffer & 0xFD) == _LT)  # the two differ in one bit
+    both = np.flatnonzero((buffer & 0xFD) == _LT)  # < and > differ in one bit
     starts, ends = both[0::2], both[1::2]
     if len(starts) != len(ends) or (buffer[starts] != _LT).any() or (buffer[ends] != _GT).any():
-        # ">" may stand in a text as it is
+        # a text may hold ">" unescaped
         starts, ends = both[buffer[both] == _LT], both[buffer[both] == _GT]
         if not len(ends):
             raise Unusual("tags do not pair")
         ends = ends[np.minimum(np.searchsorted(ends, starts), len(ends) - 1)]
         if (ends <= starts).any() or (ends[:-1] >= starts[1:]).any():
             raise Unusual("tags do not pair")
-    return Tags(
-        data, buffer, starts, ends, buffer[starts + 1], buffer[starts + 2], buffer[ends - 1] == _SLASH
-    )
+    return Tags(buffer, starts, ends, buffer[starts + 1], buffer[starts + 2], buffer[ends - 1] == _SLASH)
 
 
 def number_at(buffer: Bytes, places: Int64s, most: int) -> tuple[Int64s, Int64s]:
-    """Decimal numbers that start at the given places: their values, and the places after their last digit.
+    """Decimal numbers at the given offsets: their values, and the offsets after their last digits (int64 both).
 
-    Raises ``Unusual`` for a number of no digit or of more than ``most``.
+    Raises ``Unusual`` for a number without a digit or with more than ``most``.
     """
     values = np.zeros(len(places), np.int64)
     at = places.copy()
@@ -120,7 +121,7 @@ def number_at(buffer: Bytes, places: Int64s, most: int) -> tuple[Int64s, Int64s]
 
 
 def slice_bytes(data: bytes, starts: Int64s, ends: Int64s) -> pa.BinaryArray:
-    """The bytes between places of the chunk, in the order of the chunk, without a copy of each."""
+    """The bytes between offsets of the chunk, in the order of the chunk: binary [n]."""
     if not len(starts):
         return pa.array([], pa.binary())
     edges = np.empty(2 * len(starts), np.int32)
@@ -132,36 +133,39 @@ def slice_bytes(data: bytes, starts: Int64s, ends: Int64s) -> pa.BinaryArray:
 
 
 def character_data(data: bytes, raw: pa.BinaryArray) -> pa.StringArray:
-    """Character data of a chunk (``data``) as text: UTF-8 proven, line ends as XML reads them, references resolved.
+    """Character data of a chunk (``data``) as text: UTF-8 checked, line ends normalized, references resolved.
 
-    Raises ``Unusual`` for bytes that are not UTF-8 and for references that XML does not know.
+    Raises ``Unusual`` for bytes that are not UTF-8 and for references that XML does not define.
     """
     try:
         text = raw.cast(pa.string())
     except pa.ArrowInvalid:
         raise Unusual("not UTF-8") from None
-    # Asked of the chunk, not of each text: it is far quicker, and mostly the answer is no.
+    # Testing the whole chunk is far faster than testing each text, and most chunks have neither.
     if b"\r" in data:
         text = pc.replace_substring(pc.replace_substring(text, "\r\n", "\n"), "\r", "\n")
     if b"&" in data:
         run, offsets = flat_bytes(text)
         places = texts_at(offsets, np.flatnonzero(run == _AMPERSAND))
-        text = replaced(text, places, resolve_references(text.take(pa.array(places)).to_pylist()))
+        text = replace_texts(text, places, resolve_references(text.take(pa.array(places)).to_pylist()))
     return text
 
 
 def resolve_references(texts: list[str]) -> list[str]:
-    """Texts with their references as the characters they stand for. Raises ``Unusual`` for what XML does not know."""
-    whole = "\0".join(texts)
-    named = sum(whole.count(f"&{name};") for name in _ENTITIES)
-    if whole.count("&") != named or whole.count("\0") != len(texts) - 1:
-        return [_REFERENCE.sub(_resolved, text) for text in texts]
-    for name, character in _ENTITIES.items():  # "amp" last, for what it gives begins no other
-        whole = whole.replace(f"&{name};", character)
-    return whole.split("\0")
+    """Texts with their references resolved. Raises ``Unusual`` for a reference that XML does not define."""
+    joined = "\0".join(texts)
+    named = sum(joined.count(f"&{name};") for name in _ENTITIES)
+    if joined.count("&") != named or joined.count("\0") != len(texts) - 1:
+        return [_REFERENCE.sub(_resolve_match, text) for text in texts]
+    for (
+        name,
+        character,
+    ) in _ENTITIES.items():  # "amp" comes last, so that its "&" does not begin a new reference
+        joined = joined.replace(f"&{name};", character)
+    return joined.split("\0")
 
 
-def _resolved(match: re.Match[str]) -> str:
+def _resolve_match(match: re.Match[str]) -> str:
     name = match[1]
     if name in _ENTITIES:
         return _ENTITIES[name]

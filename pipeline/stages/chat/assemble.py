@@ -11,9 +11,33 @@ import numpy.typing as npt
 from pipeline.arrow_lists import Int64s, owners, within
 from pipeline.models.tokenizer import Tokenizer
 from pipeline.models.tokenizer_engines import Int32s
+from pipeline.reasons import Reason
 from pipeline.stages.chat.segments import Constants, Segments, Side
 
 Mask = npt.NDArray[np.bool_]
+MARKS = 4
+"""Marks a turn: end of the turn; first and past the last of what is trained; the stop token."""
+END, FIRST, PAST, STOP = range(MARKS)
+
+
+@dataclass(slots=True)
+class Encoded:
+    """Tokens of conversations.
+
+    Attributes:
+        ids: int32 [tokens]. lengths: int64 [n], 0 for those that gave none.
+        learned: bool [tokens], true for what is trained.
+        marks: int64 [turns, MARKS], token positions within the conversation, -1 where there is none.
+        plain: bool [tokens], true for tokenized text.
+        problems: conversation, reason and what was found, for those that gave no tokens.
+    """
+
+    ids: Int32s
+    lengths: Int64s
+    learned: Mask
+    marks: Int64s
+    plain: Mask
+    problems: list[tuple[int, Reason, str]] = field(default_factory=list)
 
 
 @dataclass(slots=True)

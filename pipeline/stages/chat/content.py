@@ -14,9 +14,9 @@ from pipeline.arrow_lists import Int64s
 from pipeline.batch import Batch, Findings
 from pipeline.fields import Content
 from pipeline.reasons import Policy, Reason
-from pipeline.schema.model import Schema
+from pipeline.schema.model import ChatSchema
 from pipeline.stages.chat.turns import ASSISTANT, ROLES, Mask, Turns, clip, turn_findings
-from pipeline.values.text_checks import CANDIDATE, mojibake
+from pipeline.values.text_checks import DOUBLE_ENCODED, repair_mojibake
 
 # What counts as blank: a text of which nothing can be seen.
 
@@ -145,7 +145,7 @@ class ContentJudge:
         skip: columns whose turns another call judges (the shared prompt of preference pairs).
     """
 
-    schema: Schema
+    schema: ChatSchema
     control: tuple[str, ...]
     rendered: RenderedText
     _control: re.Pattern[str] | None = field(init=False)
@@ -230,9 +230,9 @@ class ContentJudge:
 
     def _mojibake(self, look: _Look) -> Turns:
         turns = look.turns
-        hits = np.flatnonzero(turns.content.str.contains(CANDIDATE).fill_null(False).to_numpy())
+        hits = np.flatnonzero(turns.content.str.contains(DOUBLE_ENCODED).fill_null(False).to_numpy())
         found = {
-            i: mojibake(text)
+            i: repair_mojibake(text)
             for i, text in zip(hits.tolist(), turns.content[pl.Series(hits)].to_list(), strict=True)
         }
         proven = {i: pair for i, pair in found.items() if pair is not None}
@@ -271,12 +271,11 @@ class ContentJudge:
 
     # ── lengths ──────────────────────────────────────────────────────────────────────────────────────────
     def _lengths(self, look: _Look) -> None:
-        chat = self.schema.chat
-        if chat is None or not chat.role_limits:
+        if not (limits := self.schema.chat.role_limits):
             return
         lengths = look.turns.content.str.len_chars().fill_null(0).to_numpy().astype(np.int64)
         there = look.turns.content.is_not_null().to_numpy()
-        for role, limit in chat.role_limits.items():
+        for role, limit in limits.items():
             mine = there & (look.turns.roles == ROLES.index(role))
             for reason, bound, bad in (
                 (Reason.TEXT_TOO_SHORT, limit.min_characters, lengths < (limit.min_characters or 0)),
@@ -295,7 +294,7 @@ class _Look:
     turns: Turns
     findings: Findings
     mute: Mask
-    schema: Schema
+    schema: ChatSchema
 
     def at(self, turns: Turns) -> _Look:
         return _Look(self.batch, turns, self.findings, self.mute, self.schema)

@@ -12,9 +12,12 @@ from pipeline.arrow_lists import Int64s, lists, offsets, within
 from pipeline.batch import Batch, Findings, Samples
 from pipeline.models.template_check import TemplateProof
 from pipeline.schema.chat import Messages, Preference, Tree
+from pipeline.schema.model import ChatSchema
 from pipeline.shards import schemas
+from pipeline.stages.chat.assemble import END, Encoded
+from pipeline.stages.chat.pack import PACKED
 from pipeline.stages.chat.shorten import ChatFitter, FittedChats, limit_of, select
-from pipeline.stages.chat.tokenize import END, ChatTokenizer, Encoded
+from pipeline.stages.chat.tokenize import ChatTokenizer
 from pipeline.stages.chat.turns import REJECTED, ROLES, TOOLS, TURNS, Turns, conversations
 from pipeline.stages.context import Context
 from pipeline.stages.sample_columns import carried, provenance
@@ -27,16 +30,15 @@ AUDIT_EVERY = 1000
 
 
 class Encode:
-    """Turns become tokens. Attributes: ``template_source``, the template's text, for the certificate."""
+    """Turns become tokens, under the Arrow schema ``shard``."""
 
     name = "encode"
 
-    def __init__(self, context: Context, proof: TemplateProof) -> None:
+    def __init__(self, context: Context[ChatSchema], proof: TemplateProof, shard: pa.Schema) -> None:
         self.context = context
-        self.template_source = proof.template.source
+        self._shard = shard
         schema = context.schema
-        assert schema.chat is not None  # noqa: S101 - the schema model proves it
-        limit = limit_of(schema.chat, context.limits.max_tokens if context.limits else None)
+        limit = limit_of(schema.chat, context.limits.max_tokens)
         self.codec = ChatTokenizer(proof.template, proof.tokenizer)
         self._fit = ChatFitter(schema, self.codec, limit)
         self._preference = isinstance(schema.chat.source, Preference)
@@ -77,21 +79,13 @@ class Encode:
             columns["position_ids"] = lists(
                 within(encoded.lengths).astype(np.int32), encoded.lengths, schemas.IDS
             )
-            columns["samples"] = pa.ListArray.from_arrays(
+            columns[PACKED] = pa.ListArray.from_arrays(
                 pa.array(np.arange(len(keep) + 1, dtype=np.int32)), columns["sample_id"]
             )
         if self.context.schema.output.keep_record:
             columns["record"] = pa.array(_records(turns), pa.string())
-        shard = self._shard()
-        return Samples(pa.table([columns[f.name] for f in shard], schema=shard), batch.ids[records])
-
-    def _shard(self) -> pa.Schema:
-        return schemas.chat(
-            self.context.columns,
-            record=self.context.schema.output.keep_record,
-            packed=self._packed,
-            preference=self._preference,
-        )
+        table = pa.table([columns[f.name] for f in self._shard], schema=self._shard)
+        return Samples(table, batch.ids[records])
 
 
 def _tools(batch: Batch, turns: Turns) -> list[Any] | None:

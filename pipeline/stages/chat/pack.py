@@ -14,34 +14,35 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrow_lists import Int64s, flat, lists, offsets, within
-from pipeline.batch import Findings, Samples
+from pipeline.arrow_lists import Int64s, flatten, lists, offsets, within
+from pipeline.batch import Samples
 from pipeline.reasons import Reason
 from pipeline.shards.schemas import IDS, IGNORE
 
 BETWEEN = " "
 """Between the content ids of one sequence."""
+PACKED = "samples"
+"""Column with the sample ids inside a packed sequence."""
 TOKEN_COLUMNS = ("input_ids", "attention_mask", "labels")
 
 
 @dataclass(slots=True)
 class Pack:
-    """Packs the samples of a batch; a stage over samples, after the last look.
+    """Packs the samples of a batch: the last step over certified samples of one split.
 
     Attributes:
         capacity: tokens of one sequence. Longer samples do not occur: the schema's limit is checked against it.
     """
 
     capacity: int
-    name: str = "pack"
 
-    def __call__(self, samples: Samples) -> tuple[Samples, Findings]:
-        """Sequences of samples: the place is that of the first inside, the notes are those of all, ``samples`` names
-        all."""
+    def __call__(self, samples: Samples) -> Samples:
+        """Sequences of samples: the place is that of the first inside, the notes are those of all, and ``samples``
+        names all."""
         table = samples.table
         if not table.num_rows:
-            return samples, Findings()
-        _, lengths = flat(table["input_ids"])
+            return samples
+        _, lengths = flatten(table["input_ids"])
         bins = best_fit(lengths, self.capacity)
         order = np.concatenate(bins)
         counts = np.fromiter(map(len, bins), np.int64, len(bins))
@@ -55,27 +56,26 @@ class Pack:
         columns["position_ids"] = lists(within(sizes).astype(np.int32), whole, IDS)
         ids = table["sample_id"].combine_chunks().take(pa.array(order))
         columns["notes"] = _notes(table["notes"], order, counts)
-        columns["samples"] = pa.ListArray.from_arrays(pa.array(offsets(counts)), ids)
+        columns[PACKED] = pa.ListArray.from_arrays(pa.array(offsets(counts)), ids)
         if "content_id" in table.column_names:
             columns["content_id"] = _joined_texts(table["content_id"], order, counts)
         columns["turns"] = _turns(table, order, counts, sizes)
         dropped = table["tokens_dropped"].to_numpy()[order]
         columns["tokens_dropped"] = pa.array(np.add.reduceat(dropped, np.cumsum(counts) - counts), pa.int32())
         packed = pa.table([columns[f.name] for f in table.schema], schema=table.schema)
-        return Samples(packed, samples.ids[firsts], samples.pages), Findings()
+        return Samples(packed, samples.ids[firsts], samples.pages)
 
 
 def is_packed(schema: pa.Schema) -> bool:
     """Whether the samples of a shard are sequences of several conversations."""
-    field = schema.field("samples") if "samples" in schema.names else None
-    return field is not None and pa.types.is_list(field.type) and "position_ids" in schema.names
+    return PACKED in schema.names
 
 
 def unpacked(batch: pa.RecordBatch) -> pa.RecordBatch:
     """``row`` and ``content_id`` of each conversation in packed sequences."""
     import polars as pl
 
-    ids = pl.Series(pl.from_arrow(batch.column("samples").flatten()), dtype=pl.String)
+    ids = pl.Series(pl.from_arrow(batch.column(PACKED).flatten()), dtype=pl.String)
     rows = ids.str.extract(r"#([0-9]+)(?:#w[0-9]+)?$", 1).cast(pl.Int64)
     contents = (
         pl.Series(pl.from_arrow(batch.column("content_id")), dtype=pl.String).str.split(BETWEEN).explode()
@@ -138,7 +138,7 @@ def _notes(column: pa.ChunkedArray, order: Int64s, counts: Int64s) -> pa.ListArr
 
 def _unlearned_heads(labels: pa.ListArray, sizes: Int64s, whole: Int64s) -> pa.ListArray:
     """Labels without that of each conversation's first token: nothing before it is its own context."""
-    values, _ = flat(labels)
+    values, _ = flatten(labels)
     values = values.copy()
     values[(np.cumsum(sizes) - sizes)[sizes > 0]] = IGNORE
     return lists(values, whole, IDS)

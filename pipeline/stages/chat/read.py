@@ -22,7 +22,7 @@ from pipeline.schema.chat import (
     PromptCompletion,
     Tree,
 )
-from pipeline.schema.model import Schema
+from pipeline.schema.model import ChatSchema, Schema
 from pipeline.stages.chat.content import visible
 from pipeline.stages.chat.tree import tree_turns
 from pipeline.stages.chat.turns import (
@@ -255,13 +255,12 @@ def _keyed(turns: Turns) -> pl.DataFrame:
 # From the fields of each format to turns.
 
 
-def read_turns(batch: Batch, schema: Schema, findings: Findings) -> tuple[Turns, Turns | None]:
+def read_turns(batch: Batch, schema: ChatSchema, findings: Findings) -> tuple[Turns, Turns | None]:
     """The conversations of a batch; and, for preference pairs, those with the rejected answer.
 
     A record whose fields are missing gives no turns: the cast stage has found that.
     """
     chat = schema.chat
-    assert chat is not None  # noqa: S101 - the schema model proves it
     source, aliases = chat.source, aliases_of(chat)
     frame = batch.frame
     rejected = None

@@ -18,8 +18,9 @@ from pipeline.batch import Batch, Findings
 from pipeline.errors import GateError
 from pipeline.reasons import Policy, Reason
 from pipeline.schema.chat import Chat
-from pipeline.schema.model import Schema
-from pipeline.stages.chat.tokenize import END, ChatTokenizer, Encoded, trained_turns
+from pipeline.schema.model import ChatSchema
+from pipeline.stages.chat.assemble import END, Encoded
+from pipeline.stages.chat.tokenize import ChatTokenizer, trained_turns
 from pipeline.stages.chat.turns import SYSTEM, USER, Mask, Turns, conversation_findings
 
 # Conversations that are too long: whole oldest exchanges go first, then what the schema says.
@@ -133,8 +134,7 @@ class FittedChats:
 class ChatFitter:
     """Encodes the conversations of a schema within its limit."""
 
-    def __init__(self, schema: Schema, codec: ChatTokenizer, limit: int) -> None:
-        assert schema.chat is not None  # noqa: S101 - the schema model proves it
+    def __init__(self, schema: ChatSchema, codec: ChatTokenizer, limit: int) -> None:
         self._schema, self._chat, self._codec, self._limit = schema, schema.chat, codec, limit
 
     def __call__(

@@ -8,20 +8,23 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from pipeline.batch import Batch, EncodeStage, Findings, RecordStage
+from pipeline.batch import Batch, Findings
 from pipeline.errors import SchemaError
 from pipeline.models.chat_template import load_template
 from pipeline.models.template_check import TemplateProof, check_template
 from pipeline.reasons import Reason
-from pipeline.schema.chat import Chat, Preference, Tree
+from pipeline.schema.chat import Chat, Messages, Preference, Tree
+from pipeline.schema.model import ChatSchema
 from pipeline.shards import schemas
 from pipeline.stages.chat.content import ContentJudge, RenderedText
 from pipeline.stages.chat.encode import Encode
 from pipeline.stages.chat.order import Grammar, compile_grammar, judge_order, judge_roles
+from pipeline.stages.chat.pack import Pack, is_packed, unpacked
 from pipeline.stages.chat.read import read_turns
 from pipeline.stages.chat.tools import judge_tools, tool_definitions
 from pipeline.stages.chat.turns import REJECTED, ROLES, TOOLS, TURNS, Turns, aliases_of, nested, to_series
 from pipeline.stages.context import Context
+from pipeline.stages.kind import KindStages, SampleRules, as_they_are, one_a_sample
 
 # The record stage of chats: fields become turns; roles, contents, tool calls and order are judged.
 
@@ -30,7 +33,7 @@ from pipeline.stages.context import Context
 class JudgeTurns:
     """Adds the column ``@turns`` (and ``@rejected_turns``), lists of canonical turns, to the frame."""
 
-    context: Context
+    context: Context[ChatSchema]
     rendered: RenderedText
     control: tuple[str, ...]
     name: str = "chat"
@@ -40,7 +43,6 @@ class JudgeTurns:
 
     def __post_init__(self) -> None:
         chat = self.context.schema.chat
-        assert chat is not None  # noqa: S101 - the schema model proves it
         self._grammar = compile_grammar(chat.grammar)
         self._contents = ContentJudge(self.context.schema, self.control, self.rendered)
         self._names = ", ".join(aliases_of(chat))
@@ -49,7 +51,6 @@ class JudgeTurns:
         findings = Findings()
         schema, frame = self.context.schema, batch.frame
         chat = schema.chat
-        assert chat is not None  # noqa: S101
         turns, rejected = read_turns(batch, schema, findings)
         turns = self._judged(batch, turns, findings)
         several = isinstance(chat.source, Tree)
@@ -59,8 +60,8 @@ class JudgeTurns:
             rejected = self._judged(batch, rejected, findings, skip)
             self._identical(batch, turns, rejected, findings)
             columns.append(to_series(rejected, REJECTED))
-        if "@tools" in frame.columns:
-            columns.append(tool_definitions(batch, schema, findings).alias(TOOLS))
+        if isinstance(chat.source, Messages) and chat.source.tools is not None:
+            columns.append(tool_definitions(batch, chat.source.tools, schema, findings).alias(TOOLS))
         return batch.with_frame(frame.with_columns(columns)), findings
 
     def _judged(self, batch: Batch, turns: Turns, findings: Findings, skip: tuple[str, ...] = ()) -> Turns:
@@ -92,62 +93,60 @@ class JudgeTurns:
 # Chats: from fields to turns, from turns to certified tokens.
 
 
-def record_stages(context: Context) -> list[RecordStage]:
-    """The stage that judges turns.
+class ChatKind:
+    """Conversations, as a ``Kind``."""
 
-    Raises:
-        SchemaError: grammar, aliases or role limits are not valid.
-        TokenizerError: the template fails a probe.
-    """
-    _check(_chat(context))
-    proof = _proof(context)
-    rendered = RenderedText(proof.headers, proof.bos)
-    return [JudgeTurns(context, rendered, tuple(proof.tokenizer.control))]
+    def check(self, schema: ChatSchema) -> None:
+        """Grammar, aliases, role limits and packing are valid."""
+        _check(schema.chat)
 
+    def label_names(self, schema: ChatSchema) -> tuple[str, ...]:
+        """None: labels are token ids."""
+        return ()
 
-def encoder(context: Context) -> EncodeStage:
-    """The stage that makes samples."""
-    return Encode(context, _proof(context))
+    def sample_rules(self, schema: ChatSchema) -> SampleRules:
+        """What is learned of a conversation is its own tokens."""
+        return SampleRules(labels_copy_tokens=True)
 
+    def stages(self, context: Context[ChatSchema]) -> KindStages:
+        """Turns judged, then encoded by the template, which is probed here, once.
 
-def shard_schema(context: Context) -> pa.Schema:
-    """Arrow schema of the shards."""
-    chat = _chat(context)
-    return schemas.chat(
-        context.columns,
-        record=context.schema.output.keep_record,
-        packed=chat.packing is not None,
-        preference=isinstance(chat.source, Preference),
-    )
-
-
-def _chat(context: Context) -> Chat:
-    assert context.schema.chat is not None  # noqa: S101 - the schema model proves it
-    return context.schema.chat
-
-
-_PROOFS: dict[int, tuple[Context, TemplateProof]] = {}
-
-
-def _proof(context: Context) -> TemplateProof:
-    """The probed template of a context, probed once."""
-    known = _PROOFS.get(id(context))
-    if known is None or known[0] is not context:
-        assert context.tokenizer is not None  # noqa: S101 - the schema model proves it
-        chat = _chat(context)
-        template = load_template(chat.template, context.schema_dir, context.tokenizer)
-        grammar = compile_grammar(chat.grammar)
-        always = ("system",) if isinstance(getattr(chat.source, "system", None), str) else ()
-        proof = check_template(
-            template,
-            context.tokenizer,
-            shapes=grammar.examples(),
-            requires=(*grammar.required(), *always),
-            tools=grammar.tools,
+        Raises:
+            TokenizerError: the template fails a probe.
+        """
+        chat = context.schema.chat
+        proof = _probed(context)
+        rendered = RenderedText(proof.headers, proof.bos)
+        shard = schemas.chat(
+            context.columns,
+            record=context.schema.output.keep_record,
+            packed=chat.packing is not None,
+            preference=isinstance(chat.source, Preference),
         )
-        _PROOFS.clear()
-        known = _PROOFS[id(context)] = (context, proof)
-    return known[1]
+        return KindStages(
+            records=(JudgeTurns(context, rendered, tuple(proof.tokenizer.control)),),
+            encode=Encode(context, proof, shard),
+            shard=shard,
+            template=proof.template.source,
+            finish=as_they_are if chat.packing is None else Pack(chat.packing.capacity),
+        )
+
+    def contents(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """One record a sample; in a packed sequence, those of each conversation."""
+        return unpacked(batch) if is_packed(batch.schema) else one_a_sample(batch)
+
+
+def _probed(context: Context[ChatSchema]) -> TemplateProof:
+    chat, tokenizer = context.schema.chat, context.needed_tokenizer()
+    grammar = compile_grammar(chat.grammar)
+    always = () if isinstance(chat.source, Tree) or not isinstance(chat.source.system, str) else ("system",)
+    return check_template(
+        load_template(chat.template, context.schema_dir, tokenizer),
+        tokenizer,
+        shapes=grammar.examples(),
+        requires=(*grammar.required(), *always),
+        tools=grammar.tools,
+    )
 
 
 def _check(chat: Chat) -> None:

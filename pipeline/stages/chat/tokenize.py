@@ -8,7 +8,7 @@ itself, and its contents are found in the text.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,8 @@ from pipeline.models.chat_template import ChatTemplate, TemplateRefusal
 from pipeline.models.template_pattern import Place, TemplatePattern, Unproven, template_pattern, trim_content
 from pipeline.models.template_proof import copies_content
 from pipeline.models.tokenizer import Tokenizer
-from pipeline.models.tokenizer_engines import Int32s
 from pipeline.reasons import Reason
-from pipeline.stages.chat.assemble import SegmentBatch, assemble
+from pipeline.stages.chat.assemble import END, FIRST, MARKS, PAST, STOP, Encoded, SegmentBatch, assemble
 from pipeline.stages.chat.locate import Messages, NotLocated, locate_turns
 from pipeline.stages.chat.segments import Constants, ControlTokens, SegmentBuilder, Segments, Side
 from pipeline.stages.chat.turns import ASSISTANT, Mask, Turns, role_strings
@@ -80,41 +79,21 @@ def _difference(what: str) -> TokenizerError:
 
 
 _NAMES = {"s": "system", "u": "user", "a": "assistant", "t": "tool", "c": "assistant"}
-MARKS = 4
-"""Marks a turn: end of the turn; first and past the last of what is trained; the stop token."""
-END, FIRST, PAST, STOP = range(MARKS)
 MAX_SHAPES = 4096
 """Most shapes remembered."""
 
 
-@dataclass(slots=True)
-class Encoded:
-    """Tokens of conversations.
-
-    Attributes:
-        ids: int32 [tokens]. lengths: int64 [n], 0 for those that gave none.
-        learned: bool [tokens], true for what is trained.
-        marks: int64 [turns, MARKS], token positions within the conversation, -1 where there is none.
-        plain: bool [tokens], true for tokenized text.
-        problems: conversation, reason and what was found, for those that gave no tokens.
-    """
-
-    ids: Int32s
-    lengths: Int64s
-    learned: Mask
-    marks: Int64s
-    plain: Mask
-    problems: list[tuple[int, Reason, str]] = field(default_factory=list)
-
-
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What is known of a shape: a skeleton with its plan, or why there is none."""
+    """A shape of conversation that is rendered once: its skeleton and plan.
 
-    skeleton: TemplatePattern | None = None
-    plan: Segments | None = None
-    targets: Int64s | None = None  # [marks]: turn * MARKS + kind
-    refusal: str = ""
+    Attributes:
+        targets: int64 [marks], turn * MARKS + kind.
+    """
+
+    skeleton: TemplatePattern
+    plan: Segments
+    targets: Int64s
 
 
 class ChatTokenizer:
@@ -127,12 +106,7 @@ class ChatTokenizer:
         self.constants = Constants(self._pieces)
         self._builder = SegmentBuilder(self.control, self.constants)
         self._copies = copies_content(template.tree)
-        self._shapes: dict[str, _Shape] = {}
-
-    @property
-    def copies(self) -> bool:
-        """Whether the template is proven to copy contents only, so that shapes are rendered once."""
-        return self._copies
+        self._shapes: dict[str, _Shape | None] = {}
 
     def encode(
         self,
@@ -155,21 +129,21 @@ class ChatTokenizer:
         n = len(turns.counts)
         assembly, problems = SegmentBatch(), list[tuple[int, Reason, str]]()
         writer = Messages.of(turns)
-        groups: dict[str, list[int]] = {}
+        groups: dict[str, tuple[_Shape, list[int]]] = {}
         single: list[int] = []
         for i, letters in enumerate(role_strings(turns)):
             if not letters or "?" in letters:
                 continue
             odd = "c" in letters or "t" in letters or (tools is not None and tools[i] is not None)
-            if odd or (shape := self._shape(letters)).plan is None:
+            if odd or (shape := self._shape(letters)) is None:
                 single.append(i)
             elif self._copies or self._as_shaped(shape, writer, i):
-                groups.setdefault(letters, []).append(i)
+                groups.setdefault(letters, (shape, []))[1].append(i)
             else:
                 single.append(i)
         trims = _Trims(writer.contents)
-        for letters, members in groups.items():
-            self._add_shape(assembly, turns, self._shape(letters), np.array(members, np.int64), trims)
+        for shape, members in groups.values():
+            self._add_shape(assembly, turns, shape, np.array(members, np.int64), trims)
         for i in single:
             problem = self._add_one(assembly, writer, i, tools[i] if tools is not None else None)
             if problem is not None:
@@ -186,23 +160,22 @@ class ChatTokenizer:
         return encoded
 
     # ── by shape ─────────────────────────────────────────────────────────────────────────────────────────
-    def _shape(self, letters: str) -> _Shape:
+    def _shape(self, letters: str) -> _Shape | None:
+        """The shape of these roles, None where each conversation of it is rendered by itself."""
         if letters not in self._shapes:
             if len(self._shapes) >= MAX_SHAPES:
                 self._shapes.clear()
             self._shapes[letters] = self._new_shape(letters)
         return self._shapes[letters]
 
-    def _new_shape(self, letters: str) -> _Shape:
+    def _new_shape(self, letters: str) -> _Shape | None:
         roles = [_NAMES[letter] for letter in letters]
         if "c" in letters or "t" in letters:
-            return _Shape()
+            return None
         try:
             bones = template_pattern(self.template, roles, self.control.pattern)
-        except TemplateRefusal as refusal:
-            return _Shape(refusal=str(refusal))
-        except Unproven:
-            return _Shape()
+        except (TemplateRefusal, Unproven):
+            return None
         places, targets = mark_places(bones)
         plan = self._builder.build(bones.literals, bones.slots, bones.trims, places)
         return _Shape(bones, plan, np.array(targets, np.int64))
@@ -211,8 +184,6 @@ class ChatTokenizer:
         self, assembly: SegmentBatch, turns: Turns, shape: _Shape, rows: Int64s, trims: _Trims
     ) -> None:
         """Conversations of one shape: contents put between the constants."""
-        assert shape.plan is not None  # noqa: S101 - the caller has looked
-        assert shape.targets is not None  # noqa: S101
         first = turns.starts[rows]
         texts: list[list[str]] = []
         sizes: list[list[Int64s]] = []
@@ -234,7 +205,6 @@ class ChatTokenizer:
     def _as_shaped(self, shape: _Shape, writer: Messages, i: int) -> bool:
         """Whether the template renders a conversation as its shape says, text and generation blocks."""
         bones = shape.skeleton
-        assert bones is not None  # noqa: S101 - the caller has looked
         try:
             rendering = self.template.render(writer.messages(i))
         except TemplateRefusal:

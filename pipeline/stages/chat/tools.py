@@ -18,7 +18,7 @@ from pipeline.reasons import Reason
 from pipeline.schema.model import Schema
 from pipeline.stages.chat.order import Grammar
 from pipeline.stages.chat.turns import TOOL, Turns, role_strings, turn_findings
-from pipeline.values.json_strict import NotJson, Whole, parse_strict, repeats
+from pipeline.values.json_strict import IntegerText, NotJson, parse_strict, repeated_keys
 
 _NO_CALLS = ("", "[]", "null")
 _DEPTH = 200
@@ -98,7 +98,7 @@ def _decoded(written: str, what: str) -> Any:
         value, exact = msgspec.json.decode(written), parse_strict(written.encode(), _DEPTH)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError, NotJson):
         raise InvalidCall(f"{what} that are no JSON") from None
-    if any(repeats(exact)):
+    if any(repeated_keys(exact)):
         raise InvalidCall(f"{what} with a key that stands twice")
     if _overflows(exact):
         raise InvalidCall(f"{what} with an integer beyond 64 bits")
@@ -106,7 +106,7 @@ def _decoded(written: str, what: str) -> Any:
 
 
 def _overflows(value: Any) -> bool:
-    if isinstance(value, Whole):
+    if isinstance(value, IntegerText):
         return len(value) > _DIGITS or not -(2**63) <= int(value) < 2**64
     if isinstance(value, (dict, list)):
         return any(map(_overflows, value.values() if isinstance(value, dict) else value))
@@ -158,7 +158,7 @@ def _unanswered(
     return problems
 
 
-def tool_definitions(batch: Batch, schema: Schema, findings: Findings) -> pl.Series:
+def tool_definitions(batch: Batch, column: str, schema: Schema, findings: Findings) -> pl.Series:
     """The tool definitions of each record as a JSON list, null where it has none; what is no list is a finding."""
     written = batch.frame["@tools"].str.strip_chars()
     written = written.set(written.is_in(_NO_CALLS).fill_null(False), None)
@@ -173,9 +173,8 @@ def tool_definitions(batch: Batch, schema: Schema, findings: Findings) -> pl.Ser
             lists.append(None)
             continue
         lists.append(msgspec.json.encode(tools).decode() if tools else None)
-    source = schema.chat.source if schema.chat is not None else None
     findings.add(
-        Reason.TOOL_CALL_INVALID, schema.policy(Reason.TOOL_CALL_INVALID), str(getattr(source, "tools", "tools")),
+        Reason.TOOL_CALL_INVALID, schema.policy(Reason.TOOL_CALL_INVALID), column,
         batch.ids[np.array(bad, np.int64)], found="tool definitions that are no list of objects",
     )  # fmt: skip
     return written.scatter(pl.Series(given), pl.Series(lists, dtype=pl.String)) if len(given) else written

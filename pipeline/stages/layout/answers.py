@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from pipeline.batch import Batch, Findings, Int64s
 from pipeline.reasons import Policy, Reason
-from pipeline.stages.context import Context
 from pipeline.stages.layout.ragged import INDEX, Ragged
 from pipeline.stages.layout.windows import FlatPages, Prefix, Windows
 
@@ -22,7 +21,6 @@ class AnswerStage:
     """Judge the answer: both ends or neither, in order, on words that are there. ``@answer_start`` and
     ``@answer_end`` become places among the kept words."""
 
-    context: Context
     name: str = "answer"
 
     def __call__(self, batch: Batch) -> tuple[Batch, Findings]:

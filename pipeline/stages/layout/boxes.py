@@ -18,6 +18,7 @@ from pipeline.arrow_lists import elements
 from pipeline.batch import Batch, Findings, Int64s, Mask
 from pipeline.reasons import Policy, Reason
 from pipeline.schema.layout import BoxOrder, Layout
+from pipeline.schema.model import LayoutSchema
 from pipeline.stages.context import Context
 from pipeline.stages.layout.geometry import shape_of, suspicions
 from pipeline.stages.layout.labels import LabelNames, orphaned
@@ -151,7 +152,7 @@ FLIPPED = np.array([1.0, -1.0, 1.0, -1.0])
 class BoxStage:
     """Judge and normalize boxes; ``@boxes`` becomes List(Array(Int16 or Float32, 4))."""
 
-    context: Context
+    context: Context[LayoutSchema]
     name: str = "boxes"
     _layout: Layout = field(init=False)
     _names: LabelNames | None = field(init=False, default=None)
@@ -159,11 +160,10 @@ class BoxStage:
 
     def __post_init__(self) -> None:
         layout = self.context.schema.layout
-        assert layout is not None  # noqa: S101 - the model proves it
         check(layout)
         self._layout = layout
         self._names = LabelNames.of(layout.labels) if layout.labels is not None else None
-        self._floats = self.context.limits is not None and self.context.limits.float_boxes
+        self._floats = self.context.limits.float_boxes
 
     def __call__(self, batch: Batch) -> tuple[Batch, Findings]:
         findings = Findings()

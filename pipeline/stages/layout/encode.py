@@ -15,10 +15,10 @@ from pipeline.models.families import Limits
 from pipeline.models.tokenizer import Tokenizer
 from pipeline.reasons import Policy, Reason
 from pipeline.schema.layout import Layout
-from pipeline.shards import schemas
+from pipeline.schema.model import LayoutSchema
 from pipeline.stages.context import Context
 from pipeline.stages.layout.answers import answer_columns
-from pipeline.stages.layout.images import IMAGE, PAGE_ID, PIXELS, image_spec
+from pipeline.stages.layout.images import IMAGE, PAGE_ID, PIXELS
 from pipeline.stages.layout.labels import PAGE_LABEL, LabelNames, orphaned
 from pipeline.stages.layout.ragged import WORDS, indexed, per_record, shown_hits
 from pipeline.stages.layout.windows import (
@@ -40,9 +40,15 @@ from pipeline.stages.sample_columns import carried, provenance
 
 @dataclass(slots=True)
 class Encode:
-    """The samples of good records: one a window."""
+    """The samples of good records: one a window.
 
-    context: Context
+    Attributes:
+        shard, pages: Arrow schemas of the samples, and of the page images where the schema reads them.
+    """
+
+    context: Context[LayoutSchema]
+    shard: pa.Schema
+    pages: pa.Schema | None
     name: str = "encode"
     _layout: Layout = field(init=False)
     _limits: Limits = field(init=False)
@@ -51,10 +57,8 @@ class Encode:
     _longest: int = field(init=False)
 
     def __post_init__(self) -> None:
-        layout, tokenizer, limits = self.context.schema.layout, self.context.tokenizer, self.context.limits
-        assert layout is not None  # noqa: S101 - the model proves it
-        assert tokenizer is not None  # noqa: S101 - the model proves it
-        assert limits is not None  # noqa: S101 - every line has them
+        layout, limits = self.context.schema.layout, self.context.limits
+        tokenizer = self.context.needed_tokenizer()
         self._layout, self._tokenizer, self._limits = layout, tokenizer, limits
         self._names = LabelNames.of(layout.labels) if layout.labels is not None else None
         special_ends(tokenizer)
@@ -66,8 +70,6 @@ class Encode:
             )  # fmt: skip
 
     def __call__(self, batch: Batch) -> tuple[Samples, Findings]:
-        from pipeline.stages.layout.stage import shard_schema
-
         findings = Findings()
         page = FlatPages.of(batch)
         # An Arrow array: the tokenizer remembers words, and looks each distinct one up once.
@@ -89,8 +91,7 @@ class Encode:
         if self.context.schema.output.keep_record:
             records = pa.array(page.records(self._layout.labels), pa.string())
             columns["record"] = records.take(pa.array(cut.record))
-        schema = shard_schema(self.context)
-        table = pa.table([columns[name] for name in schema.names], schema=schema)
+        table = pa.table([columns[name] for name in self.shard.names], schema=self.shard)
         return Samples(table, batch.ids[cut.record], self._pages(batch)), findings
 
     def _prefix(self, batch: Batch) -> Prefix:
@@ -160,9 +161,9 @@ class Encode:
 
     def _pages(self, batch: Batch) -> pa.Table | None:
         """The page images of the batch, each once."""
-        if self._layout.image is None:
+        schema = self.pages
+        if schema is None:
             return None
-        schema = schemas.pages(image_spec(self.context).side)
         frame = batch.frame.select(PAGE_ID, IMAGE, PIXELS).filter(pl.col(PIXELS).is_not_null())
         frame = frame.unique(PAGE_ID, keep="first", maintain_order=True)
         numbers = pa.array(np.frombuffer(b"".join(frame[PIXELS].to_list()), np.uint8))

@@ -16,6 +16,7 @@ from pipeline.models.families import ImageSpec
 from pipeline.reasons import Reason
 from pipeline.schema.layout import Image as ImageSection
 from pipeline.schema.layout import Layout
+from pipeline.schema.model import LayoutSchema
 from pipeline.shards.files import file_sha256
 from pipeline.stages.context import Context
 from pipeline.stages.layout.page_size import HEIGHT, WIDTH, Pages, pages
@@ -208,10 +209,9 @@ def find_image(written: str, source: str, raw: Path) -> Path:
 IMAGE, PAGE_ID, PIXELS = "@image", "@page_id", "@pixels"
 
 
-def image_spec(context: Context) -> ImageSpec:
+def image_spec(context: Context[LayoutSchema]) -> ImageSpec:
     """How the family makes pixels; LayoutLMv3's way where no family is named."""
-    limits = context.limits
-    return limits.image if limits is not None and limits.image is not None else ImageSpec()
+    return context.limits.image or ImageSpec()
 
 
 @dataclass(slots=True)
@@ -222,19 +222,16 @@ class ImageStage:
     none): what was made of the records holds only while these are the same.
     """
 
-    context: Context
-    name: str = "images"
+    context: Context[LayoutSchema]
+    image: ImageSection
     refers: dict[str, str] = field(default_factory=dict)
+    name: str = "images"
     _layout: Layout = field(init=False)
-    _image: ImageSection = field(init=False)
     _spec: ImageSpec = field(init=False)
     _raw: Path = field(init=False)
 
     def __post_init__(self) -> None:
-        layout = self.context.schema.layout
-        assert layout is not None  # noqa: S101 - the model proves it
-        assert layout.image is not None  # noqa: S101 - `record_stages` makes no such stage without images
-        self._layout, self._image = layout, layout.image
+        self._layout = self.context.schema.layout
         self._spec, self._raw = image_spec(self.context), self.context.raw.resolve()
 
     def __call__(self, batch: Batch) -> tuple[Batch, Findings]:
@@ -263,9 +260,9 @@ class ImageStage:
 
     def _named(self, batch: Batch) -> Batch:
         """With the path of each record's image, where the schema gives a pattern instead of a field."""
-        if self._image.pattern is None:
+        if self.image.pattern is None:
             return batch
-        name = self._image.pattern.replace("{stem}", PurePosixPath(batch.source).stem)
+        name = self.image.pattern.replace("{stem}", PurePosixPath(batch.source).stem)
         return batch.with_frame(batch.frame.with_columns(pl.lit(name).alias(IMAGE)))
 
     def _open(self, written: str, source: str) -> Picture | PictureFault:
@@ -276,7 +273,7 @@ class ImageStage:
                 break
         try:
             path = find_image(written, source, self._raw)
-            return read_picture(path, self._image.frame, self._image.max_pixels, self._spec)
+            return read_picture(path, self.image.frame, self.image.max_pixels, self._spec)
         except PictureFault as fault:
             return fault
 
@@ -296,8 +293,8 @@ class ImageStage:
         if not (np.isfinite(width) and np.isfinite(height) and width > 0 and height > 0):
             return picture
         found, expected = f"{picture.size[0]} × {picture.size[1]}", f"{width:g} × {height:g}"
-        if not same_aspect(picture.size, (width, height), self._image.aspect_tolerance):
-            swapped = same_aspect(picture.size, (height, width), self._image.aspect_tolerance)
+        if not same_aspect(picture.size, (width, height), self.image.aspect_tolerance):
+            swapped = same_aspect(picture.size, (height, width), self.image.aspect_tolerance)
             findings.add(
                 Reason.IMAGE_SIZE_MISMATCH, at, found, expected + (" (sides swapped)" if swapped else "")
             )
@@ -325,7 +322,7 @@ class _Found:
     def add(self, reason: Reason, at: int, found: str, expected: str = "") -> None:
         self._hits.setdefault(reason, []).append((at, found, expected))
 
-    def of(self, batch: Batch, context: Context) -> Findings:
+    def of(self, batch: Batch, context: Context[LayoutSchema]) -> Findings:
         findings = Findings()
         for reason, hits in self._hits.items():
             findings.add(

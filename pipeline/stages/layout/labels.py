@@ -12,7 +12,8 @@ import polars as pl
 from pipeline.arrow_lists import owners
 from pipeline.batch import Batch, Findings, Int64s, Mask
 from pipeline.reasons import Policy, Reason
-from pipeline.schema.layout import Labels
+from pipeline.schema.layout import Labels, PageLabel
+from pipeline.schema.model import LayoutSchema
 from pipeline.shards.schemas import IGNORE
 from pipeline.stages.context import Context
 from pipeline.stages.layout.ragged import (
@@ -155,17 +156,13 @@ def orphaned(names: LabelNames | None, ids: Int64s | None, lengths: Int64s, keep
 class LabelStage:
     """Judge labels; ``@labels`` becomes List(Int64) of ids, -100 for none."""
 
-    context: Context
+    context: Context[LayoutSchema]
+    labels: Labels
     name: str = "labels"
-    _labels: Labels = field(init=False)
     _names: LabelNames = field(init=False)
 
     def __post_init__(self) -> None:
-        layout = self.context.schema.layout
-        assert layout is not None  # noqa: S101 - the model proves it
-        assert layout.labels is not None  # noqa: S101 - `record_stages` makes no such stage without labels
-        self._labels = layout.labels
-        self._names = LabelNames.of(layout.labels)
+        self._names = LabelNames.of(self.labels)
 
     def __call__(self, batch: Batch) -> tuple[Batch, Findings]:
         findings = Findings()
@@ -185,7 +182,7 @@ class LabelStage:
     def _of_names(self, batch: Batch, labels: Ragged, findings: Findings) -> Int64s:
         written = labels.values
         ids = self._names.ids(written)
-        if self._labels.fold_case and (ids == UNKNOWN).any():
+        if self.labels.fold_case and (ids == UNKNOWN).any():
             spelled = self._names.folded(written)
             folded = (spelled != written).fill_null(False).to_numpy()
             hits = shown_hits(labels.owner, folded)
@@ -206,7 +203,7 @@ class LabelStage:
     def _of_ids(self, batch: Batch, labels: Ragged, findings: Findings) -> Int64s:
         null = labels.values.is_null().to_numpy()
         written = labels.values.fill_null(IGNORE).to_numpy()
-        none = self._labels.ignore_id
+        none = self.labels.ignore_id
         ignored = null if none is None else null | (written == none)
         ids = np.where(ignored, IGNORE, written)
         self._report(batch, labels, Reason.LABEL_NOT_INTEGER, null, "null", "an integer", findings)
@@ -243,7 +240,7 @@ class LabelStage:
         findings.add(
             Reason.LABEL_SCHEME_INVALID, self.context.schema.policy(Reason.LABEL_SCHEME_INVALID), LABELS,
             batch.ids[labels.owner[hits]], paths=self._paths(batch, hits), found=found,
-            expected=f"{self._labels.scheme.upper()} order",
+            expected=f"{self.labels.scheme.upper()} order",
         )  # fmt: skip
 
     def _paths(self, batch: Batch, hits: Int64s) -> list[str]:
@@ -278,16 +275,13 @@ PAGE_LABEL = "@page_label"
 class PageLabelStage:
     """Judge the label; ``@page_label`` becomes Int64."""
 
-    context: Context
+    label: PageLabel
     name: str = "page label"
 
     def __call__(self, batch: Batch) -> tuple[Batch, Findings]:
-        layout = self.context.schema.layout
-        assert layout is not None  # noqa: S101 - the model proves it
-        assert layout.page_label is not None  # noqa: S101 - `record_stages` makes no such stage without it
-        findings, names = Findings(), layout.page_label.names
+        findings, names = Findings(), self.label.names
         written = batch.frame[PAGE_LABEL]
-        if layout.page_label.form == "names":
+        if self.label.form == "names":
             ids = written.replace_strict(
                 list(names), list(range(len(names))), default=None, return_dtype=pl.Int64
             )

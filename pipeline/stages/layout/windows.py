@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from pipeline.arrow_lists import flat, lists, owners, within
+from pipeline.arrow_lists import flatten, lists, owners, within
 from pipeline.batch import Batch, Int64s, Mask
 from pipeline.errors import TokenizerError
 from pipeline.models.families import FAMILIES, Limits
@@ -39,11 +39,11 @@ class FlatPages:
         frame = batch.frame
         oldest = pl.CompatLevel.oldest()
         words = frame[WORDS].explode(empty_as_null=False, keep_nulls=False)
-        boxes, lengths = flat(frame[BOXES].to_arrow(compat_level=oldest))
-        index, _ = flat(frame[INDEX].to_arrow(compat_level=oldest))
+        boxes, lengths = flatten(frame[BOXES].to_arrow(compat_level=oldest))
+        index, _ = flatten(frame[INDEX].to_arrow(compat_level=oldest))
         labels = None
         if LABELS in frame.columns:
-            labels, _ = flat(frame[LABELS].to_arrow(compat_level=oldest))
+            labels, _ = flatten(frame[LABELS].to_arrow(compat_level=oldest))
         return cls(words, boxes, labels, index, lengths)
 
     @property
@@ -128,8 +128,10 @@ def question_prefix(batch: Batch, tokenizer: Tokenizer, limits: Limits) -> Prefi
     # The question is split at white space like the words of a page, as transformers' document tokenizers do.
     words = batch.frame[QUESTION].str.extract_all(r"\S+")
     counts = words.list.len().cast(pl.Int64).to_numpy()
-    flat = words.explode(empty_as_null=False, keep_nulls=False).to_arrow(compat_level=pl.CompatLevel.oldest())
-    ids, tokens = tokenizer.encode_words(flat)
+    texts = words.explode(empty_as_null=False, keep_nulls=False).to_arrow(
+        compat_level=pl.CompatLevel.oldest()
+    )
+    ids, tokens = tokenizer.encode_words(texts)
     inner = np.add.reduceat(np.append(tokens, 0), np.cumsum(counts) - counts) * (counts > 0)
     lengths = inner + 1 + seps
     last = np.cumsum(lengths)

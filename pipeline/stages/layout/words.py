@@ -12,6 +12,7 @@ import polars as pl
 from pipeline.batch import Batch, Findings, Int64s, Mask
 from pipeline.errors import SchemaError
 from pipeline.reasons import Policy, Reason
+from pipeline.schema.model import LayoutSchema
 from pipeline.stages.context import Context
 from pipeline.stages.layout.labels import UNKNOWN, LabelNames, orphaned
 from pipeline.stages.layout.ragged import (
@@ -39,7 +40,7 @@ NULL_WORD = "\u2400"
 class WordStage:
     """Judge and drop words."""
 
-    context: Context
+    context: Context[LayoutSchema]
     name: str = "words"
     _names: LabelNames | None = field(init=False, default=None)
     _labels_required: bool = field(init=False, default=True)
@@ -48,7 +49,6 @@ class WordStage:
 
     def __post_init__(self) -> None:
         layout = self.context.schema.layout
-        assert layout is not None  # noqa: S101 - the model proves it
         if layout.labels is not None:
             self._names = LabelNames.of(layout.labels)
             self._labels_required = layout.labels.required

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.readers.sandbox_child import TaskFault
-from pipeline.readers.xlsx.archive import CHUNK, WorkbookArchive
+from pipeline.readers.xlsx.archive import CHUNK_BYTES, WorkbookArchive
 
 PART = "xl/worksheets/sheet1.xml"
 METHODS = (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
@@ -36,7 +36,7 @@ def test_a_part_is_all_its_bytes_whatever_its_method(tmp_path: Path, method: int
 
 @pytest.mark.parametrize("more", [*range(-260, 261, 20), -1, 1])
 def test_what_is_inflated_to_the_last_byte_of_a_piece_is_whole(tmp_path: Path, more: int) -> None:
-    data = b"\0" * (2 * CHUNK + more)
+    data = b"\0" * (2 * CHUNK_BYTES + more)
     assert whole(archive(tmp_path / "a.zip", data)) == data
 
 
@@ -53,11 +53,11 @@ def test_a_part_that_is_not_what_the_archive_says_is_a_fault(tmp_path: Path, fie
     path = archive(tmp_path / "a.zip", b"<worksheet/>" * 100)
     with zipfile.ZipFile(path) as made:
         info = made.getinfo(PART)
-    said = struct.pack("<I", info.CRC if field == "checksum" else info.file_size)
+    stored = struct.pack("<I", info.CRC if field == "checksum" else info.file_size)
     other = struct.pack("<I", info.CRC ^ 1 if field == "checksum" else info.file_size - 1)
     data = path.read_bytes()
     directory = data.rindex(b"PK\x01\x02")
-    path.write_bytes(data[:directory] + data[directory:].replace(said, other, 1))
+    path.write_bytes(data[:directory] + data[directory:].replace(stored, other, 1))
     with pytest.raises(TaskFault) as caught:
         whole(path)
     assert caught.value.found == f"{PART} does not inflate (BadZipFile)"

@@ -27,10 +27,10 @@ Cells = dict[tuple[int, int], str]
 def ours(book: Any, sheet: Any) -> Cells:
     """Texts by (row, column), both from 1, without blank ones."""
     found: Cells = {}
-    for placed in book.placed(sheet, 10**8):
-        texts = placed.take(np.arange(len(placed.row_of))).to_pylist()
-        rows = placed.rows[placed.row_of].tolist()
-        for row, column, text in zip(rows, placed.columns.tolist(), texts, strict=True):
+    for cells in book.read_cells(sheet, 10**8):
+        texts = cells.take(np.arange(len(cells.row_of))).to_pylist()
+        rows = cells.rows[cells.row_of].tolist()
+        for row, column, text in zip(rows, cells.columns.tolist(), texts, strict=True):
             if text:
                 found[row, column + 1] = text
     return found
@@ -77,8 +77,8 @@ def _moment(text: str, value: Any) -> bool:
         )
     if isinstance(value, datetime.time):
         day = datetime.date(2000, 1, 1)
-        said = datetime.datetime.combine(day, datetime.time.fromisoformat(text))
-        return abs(said - datetime.datetime.combine(day, value)) <= second
+        shown = datetime.datetime.combine(day, datetime.time.fromisoformat(text))
+        return abs(shown - datetime.datetime.combine(day, value)) <= second
     if text.startswith("1900-02-29"):  # openpyxl has no such day, either
         return True
     if not isinstance(value, datetime.datetime):

@@ -1,4 +1,4 @@
-"""The fast reader against the exact one: the same cells, or a refusal, whatever the XML."""
+"""The fast reader against the XML parser: the same cells, or a refusal, for any XML."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.readers.sandbox_child import TaskFault
 from pipeline.readers.xlsx import any_cells, fast_cells, sheet
 from pipeline.readers.xlsx.archive import WorkbookArchive
 from pipeline.readers.xlsx.rows import StoredCells
-from pipeline.readers.xlsx.xml_tags import PAD, Unusual
+from pipeline.readers.xlsx.xml_tags import PADDING, Unusual
 from tests.readers.handmade import Tab, letters, write
 
 TEXTS = st.text(st.sampled_from("ab <>&\"'é\n\r_x0D;#10"), max_size=12)
@@ -81,7 +81,7 @@ def facts(made: StoredCells) -> list[object]:
 def both(chunk: bytes) -> tuple[list[object] | None, list[object] | None]:
     """What each reader says of a chunk; None where it refuses."""
     try:
-        fast = facts(fast_cells.read_fast(chunk + PAD))
+        fast = facts(fast_cells.read_fast(chunk + PADDING))
     except Unusual:
         fast = None
     try:
@@ -141,18 +141,18 @@ def test_what_programs_usually_write_is_read_the_fast_way(cell: str) -> None:
 )
 def test_what_it_cannot_judge_the_fast_reader_refuses(chunk: str) -> None:
     with pytest.raises(Unusual):
-        fast_cells.read_fast(chunk.encode() + PAD)
+        fast_cells.read_fast(chunk.encode() + PADDING)
 
 
 def test_cells_of_very_many_kinds_are_read_too(tmp_path: Path) -> None:
-    """By the exact parser: the fast one knows each kind by its bytes."""
+    """By the XML parser: the fast reader knows each kind by its bytes."""
     cells = [f'<c r="{letters(i)}1" s="{i}" t="str"><v>x</v></c>' for i in range(1200)]
     rows_ = f'<row r="1">{"".join(cells)}</row>'
     fast, slow = both(rows_.encode())
     assert fast is None
     assert slow is not None
     package = WorkbookArchive(write(tmp_path / "b.xlsx", Tab("data", rows_)))
-    (made,) = sheet._cells(package, "xl/worksheets/sheet1.xml")
+    (made,) = sheet._stored_cells(package, "xl/worksheets/sheet1.xml")
     assert made.styles.tolist() == list(range(1200))
 
 

@@ -66,5 +66,5 @@ def test_many_numbers_have_the_texts_that_each_has(stored: list[str], start: int
 
 @given(st.lists(STORED, max_size=12))
 def test_what_is_is_shown_as_it_is_stored_is_told_by_its_bytes(stored: list[str]) -> None:
-    told = is_shown_as_stored(pa.array(stored, pa.string()))
-    assert told.tolist() == [PLAIN.fullmatch(value) is not None for value in stored]
+    shown_as_stored = is_shown_as_stored(pa.array(stored, pa.string()))
+    assert shown_as_stored.tolist() == [PLAIN.fullmatch(value) is not None for value in stored]

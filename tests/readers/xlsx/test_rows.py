@@ -15,23 +15,23 @@ from pipeline.readers.xlsx.rows import (
     RowBlockBuilder,
     resize_blocks,
 )
-from pipeline.readers.xlsx.strings import text_pool
+from pipeline.readers.xlsx.strings import string_table
 
 Grid = dict[tuple[int, int], str]
 
 
-def placed(cells: Grid, first: int, last: int) -> CellTexts:
+def cells_of(cells: Grid, first: int, last: int) -> CellTexts:
     """The cells of rows ``first`` to ``last`` as a reader delivers them."""
     here = sorted((at, text) for at, text in cells.items() if first <= at[0] <= last)
     rows = sorted({row for (row, _), _ in here})
-    made = CellTextsBuilder(
+    builder = CellTextsBuilder(
         np.array(rows, np.int64),
         np.array([rows.index(row) for (row, _), _ in here], np.int64),
         np.array([column for (_, column), _ in here], np.int32),
     )
-    texts = text_pool(pa.array([text for _, text in here], pa.string()))
-    made.place(np.arange(len(here)), texts, np.arange(len(here)))
-    return made.done()
+    texts = string_table(pa.array([text for _, text in here], pa.string()))
+    builder.set_texts(np.arange(len(here)), texts, np.arange(len(here)))
+    return builder.build()
 
 
 GRIDS = st.dictionaries(
@@ -55,10 +55,10 @@ def test_blocks_are_what_a_loop_over_cells_gives(
             or not (area.top <= r <= area.bottom and area.left <= c <= area.right)
         }
     blocks = RowBlockBuilder(width, below, [area] if area else [])
-    made = [blocks(placed(cells, 1, cut)), blocks(placed(cells, cut + 1, 99))]
+    row_blocks = [blocks(cells_of(cells, 1, cut)), blocks(cells_of(cells, cut + 1, 99))]
     got = {
         (row, column): text
-        for block in made
+        for block in row_blocks
         for column, texts in enumerate(block.columns)
         for row, text in zip(block.rows.tolist(), texts.to_pylist(), strict=True)
     }
@@ -86,11 +86,11 @@ def test_batches_do_not_depend_on_how_rows_came(sizes: list[int], most: int) -> 
         )
         for start, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
     ]
-    made = list(resize_blocks(iter(parts), most, 2**20))
-    assert [len(block) for block in made] == [most] * (count // most) + (
+    builder = list(resize_blocks(iter(parts), most, 2**20))
+    assert [len(block) for block in builder] == [most] * (count // most) + (
         [count % most] if count % most else []
     )
-    for block in made:
+    for block in builder:
         assert [str(row) for row in block.rows.tolist()] == block.columns[0].to_pylist()
         assert [found for *_, found in block.marks] == block.columns[0].to_pylist()
         assert [row for row, *_ in block.marks] == list(range(len(block)))
@@ -98,6 +98,6 @@ def test_batches_do_not_depend_on_how_rows_came(sizes: list[int], most: int) -> 
 
 def test_a_batch_of_long_texts_has_fewer_rows() -> None:
     block = RowBlock(np.arange(1, 101), [pa.array(["x" * 1000] * 100)])
-    made = list(resize_blocks(iter([block]), 100, 20_000))
-    assert sum(map(len, made)) == 100
-    assert all(part.columns[0].nbytes <= 20_000 for part in made)
+    builder = list(resize_blocks(iter([block]), 100, 20_000))
+    assert sum(map(len, builder)) == 100
+    assert all(part.columns[0].nbytes <= 20_000 for part in builder)

@@ -17,9 +17,9 @@ from pipeline.models.families import limits_for
 from pipeline.models.tokenizer import load
 from pipeline.reasons import Policy
 from pipeline.schema.fields import fields_of
-from pipeline.schema.model import Schema
+from pipeline.schema.model import ChatSchema, schema_of
 from pipeline.stages.certify import Certify, without
-from pipeline.stages.chat import stage
+from pipeline.stages.chat.stage import ChatKind
 from pipeline.stages.context import Context
 
 TINY = Path(__file__).resolve().parents[3] / "data_samples" / "tokenizers"
@@ -28,17 +28,18 @@ MESSAGES = pl.List(message_dtype())
 
 def context(
     chat: dict[str, Any], *, tokenizer: str = "tiny-llama3", folder: Path = TINY, **schema: Any
-) -> Context:
+) -> Context[ChatSchema]:
     """A context as a schema file with this ``chat:`` section would give."""
     written = {
         "version": 1, "name": "chats", "kind": "chat", "files": ["*"], "tokenizer": {"path": tokenizer},
         "chat": {"max_tokens": 4096, **chat}, **schema,
     }  # fmt: skip
-    model = Schema.model_validate_json(json.dumps(written))
-    loaded = load(model.tokenizer, folder) if model.tokenizer else None
-    assert loaded is not None
+    model = schema_of(written)
+    assert isinstance(model, ChatSchema)
+    ChatKind().check(model)
+    loaded = load(model.tokenizer, folder)
     limits = limits_for(model.model, folder, loaded.size, loaded.pad_id, None)
-    return Context(model, folder, folder, fields_of(model), [], loaded, limits)
+    return Context(model, folder, folder, fields_of(model), [], loaded, limits=limits)
 
 
 def message(turn: dict[str, Any]) -> dict[str, Any]:
@@ -110,19 +111,19 @@ class Outcome:
         return tokenizer.decode(row["input_ids"]), tokenizer.decode(learned)
 
 
-def run(ctx: Context, given: Batch) -> Outcome:
+def run(ctx: Context[ChatSchema], given: Batch) -> Outcome:
     """A batch through the stages of the kind, and the last look."""
-    findings = Findings()
-    for step in stage.record_stages(ctx):
+    findings, kind = Findings(), ChatKind()
+    stages = kind.stages(ctx)
+    for step in stages.records:
         given, found = step(given)
         findings.extend(found)
     good, _ = split(given, findings)
-    encode = stage.encoder(ctx)
-    samples, found = encode(good)
+    samples, found = stages.encode(good)
     findings.extend(found)
-    samples, found = Certify(ctx)(without(samples, found))
+    samples, found = Certify(ctx, kind.sample_rules(ctx.schema))(without(samples, found))
     findings.extend(found)
-    return Outcome(without(samples, found), findings, encode)
+    return Outcome(without(samples, found), findings, stages.encode)
 
 
 def user(text: Any, **more: Any) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from pipeline.models.families import limits_for
 from pipeline.models.tokenizer import load
 from pipeline.reasons import Policy
 from pipeline.schema.fields import fields_of
-from pipeline.schema.model import Schema
+from pipeline.schema.model import LayoutSchema, schema_of
 from pipeline.schema.model import Tokenizer as TokenizerSpec
 from pipeline.stages.context import Context
-from pipeline.stages.layout.stage import encoder, record_stages
+from pipeline.stages.layout.stage import LayoutKind
 
 ROOT = Path(__file__).resolve().parents[3]
 TOKENIZER = "data_samples/tokenizers/tiny-layoutlmv3"
@@ -39,7 +39,7 @@ def schema(
     output: dict[str, Any] | None = None,
     tokenizer: str = TOKENIZER,
     **layout: Any,
-) -> Schema:
+) -> LayoutSchema:
     """A schema for documents; labels by name and the page's size unless said otherwise."""
     section = {
         "words": "words",
@@ -48,25 +48,23 @@ def schema(
         "labels": {"column": "labels", "names": NAMES} if labels is None else (labels or None),
         **layout,
     }
-    return Schema.model_validate_json(
-        _json(
-            {
-                "version": 1, "name": "docs", "kind": "layout", "files": ["*"], "layout": section,
-                "tokenizer": {"path": tokenizer}, "model": model or {"family": "layoutlmv3"},
-                "policies": policies or {}, "output": output or {},
-            }
-        )
+    made = schema_of(
+        {
+            "version": 1, "name": "docs", "kind": "layout", "files": ["*"], "layout": section,
+            "tokenizer": {"path": tokenizer}, "model": model or {"family": "layoutlmv3"},
+            "policies": policies or {}, "output": output or {},
+        }
     )  # fmt: skip
+    assert isinstance(made, LayoutSchema)
+    return made
 
 
-def context(of: Schema, raw: Path = ROOT) -> Context:
+def context(of: LayoutSchema, raw: Path = ROOT) -> Context[LayoutSchema]:
     """What the stages are built from."""
-    assert of.layout is not None
-    assert of.tokenizer is not None
     tokenizer = load(TokenizerSpec(path=of.tokenizer.path), ROOT)
     names = of.layout.labels.names if of.layout.labels else ()
     limits = limits_for(of.model, ROOT, tokenizer.size, tokenizer.pad_id, len(names) or None)
-    return Context(of, ROOT, raw, fields_of(of), [], tokenizer, limits)
+    return Context(of, ROOT, raw, fields_of(of), [], tokenizer, limits=limits)
 
 
 def batch(pages: list[Page], fields: tuple[Field, ...]) -> Batch:
@@ -116,26 +114,20 @@ class Judged:
         return None if value is None else [[float(n) for n in box] for box in value]
 
 
-def judge(pages: list[Page], of: Schema, raw: Path = ROOT) -> Judged:
+def judge(pages: list[Page], of: LayoutSchema, raw: Path = ROOT) -> Judged:
     """Run the record stages."""
     made = context(of, raw)
     current, findings = batch(pages, made.fields), Findings()
-    for stage in record_stages(made):
+    for stage in LayoutKind().stages(made).records:
         current, found = stage(current)
         findings.extend(found)
     return Judged(current, findings)
 
 
-def encode(pages: list[Page], of: Schema, raw: Path = ROOT) -> Judged:
+def encode(pages: list[Page], of: LayoutSchema, raw: Path = ROOT) -> Judged:
     """Run the record stages, and encode the good pages."""
     judged = judge(pages, of, raw)
     good, _ = split(judged.batch, judged.findings)
-    judged.samples, found = encoder(context(of, raw))(good)
+    judged.samples, found = LayoutKind().stages(context(of, raw)).encode(good)
     judged.findings.extend(found)
     return judged
-
-
-def _json(value: Any) -> str:
-    import json
-
-    return json.dumps(value)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pipeline.errors import SchemaError
 from pipeline.reasons import Policy
-from pipeline.stages.layout.stage import shard_schema
+from pipeline.stages.layout.stage import LayoutKind
 from pipeline.train.windows import page_of, stitch, stitch_tokens
 from tests.stages.layout.documents import NAMES, Judged, context, encode, schema
 
@@ -69,7 +69,7 @@ def test_the_shard_schema_is_the_kinds_own_with_or_without_labels_and_record() -
     for of in (schema(geometry="off"), schema(labels={}, geometry="off", output={"keep_record": True})):
         judged = encode([page(["a"])], of)
         assert judged.samples is not None
-        assert judged.samples.table.schema.equals(shard_schema(context(of)))
+        assert judged.samples.table.schema.equals(LayoutKind().stages(context(of)).shard)
         assert pa.types.is_fixed_size_list(judged.samples.table.schema.field("bbox").type.value_type)
 
 
