@@ -260,9 +260,8 @@ def _chats(data: Path) -> Iterator[Job]:
         ):
             schema = _chat(name, [file], tokenizer, source, **more)
             yield _job(f"chats/{name} {tokenizer}", [(demo / file, file)], {}, schema)
-        short = _chat(
-            name, [file], "llama3", source, **{**more, "max_tokens": 96, "too_long": "truncate_prompt"}
-        )
+        cut = {**more, "max_tokens": 512 if calls else 96, "too_long": "truncate_prompt"}
+        short = _chat(name, [file], "qwen2_5" if calls else "llama3", source, **cut)
         yield _job(f"chats/{name} cut", [(demo / file, file)], {}, short)
     if (kto := demo / "kto_en_demo.json").is_file():
         packed = _chat("packed", ["*.json"], "llama3", {"format": "messages"}, packing={"capacity": 1024})

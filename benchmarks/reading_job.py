@@ -78,9 +78,9 @@ def main() -> None:
 
     atexit.register(report)
     if who == "ours":
-        from pipeline.process import one_each
+        from pipeline.process import use_one_thread
 
-        one_each()  # as every run does
+        use_one_thread()  # as every run does
     import fastexcel  # noqa: F401
     import polars  # noqa: F401
 

@@ -1,4 +1,4 @@
-"""``python -m pipeline``, and the command ``cleanroom``."""
+"""The entry point of ``python -m pipeline`` and of the command ``cleanroom``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pipeline.cli.app import main as command
 
 
 def main() -> NoReturn:
-    """Run the command line in a process of its own, and end that process."""
-    # What a run makes lives until its end, mostly: libraries and receipts. Looking for cycles among them again and
-    # again is a tenth of a short run.
+    """Run the command line and end the process."""
+    # Most objects of a run (libraries, receipts) live until its end. Searching them for cycles takes a tenth of a
+    # short run.
     gc.set_threshold(100_000, 50, 1000)
     try:
         command()
@@ -25,9 +25,11 @@ def main() -> NoReturn:
 
 
 def _end(code: int) -> None:
-    """End at once: taking a hundred thousand objects of polars, pandera and pydantic apart one by one is another
-    tenth of a short run, and the operating system does it in no time. What was registered for the end is still
-    called. Where threads or engines of others still stand, the interpreter ends as it always does."""
+    """End the process without destroying its objects, after the registered exit functions.
+
+    Destroying a hundred thousand objects of polars, pandera and pydantic takes another tenth of a short run. With Ray,
+    torch or other running threads, this function does nothing and the interpreter ends as usual.
+    """
     if {"ray", "torch"} & set(sys.modules) or any(
         not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()
     ):

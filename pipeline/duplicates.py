@@ -1,11 +1,11 @@
-"""The second pass: the same content again, in another partition, file or split.
+"""The second pass: find records with the same content in other partitions, files or splits.
 
-They are kept by the shard's digest, so they cannot be stale; what of a kept file is trusted, ``certificate/cache.py``
-says. 8 bytes a record: of runs with more than ``repeats.KEYS_AT_ONCE`` records nothing is kept.
+Workers process each partition alone; this pass compares all of them. A receipt lists its certified records and those
+that an earlier second pass removed, so an incremental run finds the same repeats as a run from scratch. The first
+record in the order of the inputs stays.
 
-Partitions are judged alone; only here are they seen together. The view is the same whether a receipt is new or taken
-over (what it certified, plus what an earlier second pass took from it), so an incremental run finds exactly what a
-run from scratch finds. The first record in the order of the inputs stays.
+The pass compares short keys first: 8 bytes per record, made from the digest of its content. ``KeyCache`` stores them by
+the digest of their shard, so they are never stale. It stores none for a schema with more than ``KEYS_AT_ONCE`` records.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from pipeline.certificate.cache import KeptFile
+from pipeline.certificate.cache import CacheFile
 from pipeline.certificate.receipt import Receipt, Repeat
 from pipeline.plan import dataset_names
 from pipeline.reasons import Policy, Reason
@@ -30,29 +30,26 @@ from pipeline.shards.files import data_folder
 from pipeline.stages.build import kind_of
 from pipeline.stages.kind import Contents
 
-# Short keys of the records of shards, kept from run to run: a shard that did not change is not read for them
-# again.
-
-
 Keys = npt.NDArray[np.uint64]
 SUFFIX = ".keys"
 
 
 class KeyCache:
-    """Short keys by shard.
+    """The short keys of shards, kept from run to run: an unchanged shard is not read again for them.
 
     Args:
-        clean: the output folder that the shards lie in; None: nothing is kept.
-        place: where they are kept; default: the user's cache folder.
+        clean: the output folder of the shards; None keeps no keys.
+        cache: the folder of the cache files; default: the user's cache folder.
     """
 
-    def __init__(self, clean: Path | None = None, place: Path | None = None) -> None:
-        self._notes = None if clean is None else KeptFile(clean, SUFFIX, place)
-        self._known = {} if self._notes is None else _parsed(self._notes.read_bytes())
+    def __init__(self, clean: Path | None = None, cache: Path | None = None) -> None:
+        self._file = None if clean is None else CacheFile(clean, SUFFIX, cache)
+        self._known = {} if self._file is None else _parse_keys(self._file.read_bytes())
         self._fresh: dict[str, Keys] = {}
 
     def of(self, digest: str, read: Callable[[], Iterable[Keys]]) -> Keys:
-        """The keys of the shard with this digest, read only where they are not known; "" is no shard."""
+        """The keys of the shard with this digest, read only when the cache does not hold them; "" stands for records
+        that are in no shard."""
         keys = self._known.get(digest)
         if keys is None:
             keys = np.concatenate([np.empty(0, np.uint64), *read()])
@@ -61,15 +58,15 @@ class KeyCache:
         return keys
 
     def save(self) -> None:
-        """Keep the keys asked for, and no others."""
-        if self._notes is not None and self._fresh.keys() != self._known.keys():
+        """Write the keys that this run used, and no others."""
+        if self._file is not None and self._fresh.keys() != self._known.keys():
             head = json.dumps({digest: len(keys) for digest, keys in self._fresh.items()}).encode()
             body = np.concatenate([np.empty(0, np.uint64), *self._fresh.values()]).astype("<u8").tobytes()
-            self._notes.write_bytes(head + b"\n" + body)
+            self._file.write_bytes(head + b"\n" + body)
 
 
-def _parsed(content: bytes | None) -> dict[str, Keys]:
-    """Keys by digest; none where they have not the form."""
+def _parse_keys(content: bytes | None) -> dict[str, Keys]:
+    """Keys by digest of their shard; none where the content has another form."""
     head, _, body = (content or b"{}").partition(b"\n")
     try:
         counts = {str(digest): int(count) for digest, count in json.loads(head).items()}
@@ -82,22 +79,19 @@ def _parsed(content: bytes | None) -> dict[str, Keys]:
     return {digest: keys[a:b] for digest, a, b in zip(counts, ends[:-1], ends[1:], strict=True)}
 
 
-# The second pass: the same content again, in another partition, file or split.
-
-
 Locate = Callable[[str], Path]
-"""Name of a shard relative to the output folder → where it lies now."""
+"""Name of a shard relative to the output folder → its current path."""
 KEYS_AT_ONCE = 4_000_000
-"""Keys compared in one round: 32 MB."""
+"""Number of keys compared in one round: 32 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """What the second pass found in one schema.
+    """The repeated records of one schema.
 
     Attributes:
-        rejected: by receipt (place in the list given), the records that must go; receipts without any are absent.
-        flagged: number of records by reason slug that are only counted.
+        rejected: by index of the receipt, the records to quarantine; receipts without such records are missing.
+        flagged: by reason slug, the number of repeated records that are counted and kept.
     """
 
     rejected: Mapping[int, tuple[Repeat, ...]]
@@ -105,26 +99,26 @@ class Repeats:
 
 
 def find_repeats(
-    schema: Schema, receipts: Sequence[Receipt], locate: Locate, kept: KeyCache | None = None
+    schema: Schema, receipts: Sequence[Receipt], locate: Locate, cache: KeyCache | None = None
 ) -> Repeats:
-    """Find records whose content stands earlier, and training records that are in an evaluation split, too.
+    """Find records that repeat an earlier record, and training records that are also in an evaluation split.
 
     Args:
         schema: the schema of all receipts.
         receipts: in the order of the inputs.
         locate: finds the shards.
-        kept: short keys of shards that an earlier run looked at.
+        cache: short keys of the shards of earlier runs.
     """
-    view = _record_keys(schema, receipts, locate, kept or KeyCache())
+    records = _candidates(schema, receipts, locate, cache or KeyCache())
     rejected: dict[int, list[Repeat]] = {}
     flagged: dict[str, int] = {}
-    for reason, judge in ((Reason.TRAIN_EVAL_OVERLAP, _overlap), (Reason.DUPLICATE_ROW, _repeated)):
-        view = judge(schema, view)
-        hits = view.filter("hit")
+    for reason in (Reason.TRAIN_EVAL_OVERLAP, Reason.DUPLICATE_ROW):
+        records = _overlap(schema, records) if reason is Reason.TRAIN_EVAL_OVERLAP else _repeated(records)
+        hits = records.filter("hit")
         if schema.policy(reason) is Policy.QUARANTINE:
             for receipt, row, content, split, first in hits.select(*KEYS, "first").iter_rows():
                 rejected.setdefault(receipt, []).append(Repeat(row, reason.slug, first, content, split))
-            view = view.filter(~pl.col("hit"))  # what is gone cannot be the first of others
+            records = records.filter(~pl.col("hit"))  # a removed record is not the first of others
         elif len(hits):
             flagged[reason.slug] = len(hits)
     return Repeats({key: tuple(sorted(found)) for key, found in rejected.items()}, flagged)
@@ -138,64 +132,67 @@ SCHEMA = pl.Schema(
 )
 
 
-def _repeated(schema: Schema, view: pl.DataFrame) -> pl.DataFrame:
-    """``hit``: the content stands earlier; ``first``: where."""
-    return view.with_columns(
+def _repeated(records: pl.DataFrame) -> pl.DataFrame:
+    """Adds ``hit``, whether an earlier record has the same content, and ``first``, the place of the first one."""
+    return records.with_columns(
         (~pl.col("content_id").is_first_distinct()).alias("hit"),
         pl.col("place").first().over("content_id").alias("first"),
     )
 
 
-def _overlap(schema: Schema, view: pl.DataFrame) -> pl.DataFrame:
-    """``hit``: a training record whose content is in another split, too; ``first``: where there."""
+def _overlap(schema: Schema, records: pl.DataFrame) -> pl.DataFrame:
+    """Adds ``hit``, whether a training record has the content of a record of another split, and ``first``, the place of
+    that record."""
     if schema.split is None:
-        return view.with_columns(pl.lit(False).alias("hit"), pl.lit("").alias("first"))
+        return records.with_columns(pl.lit(False).alias("hit"), pl.lit("").alias("first"))
     training = "train" if "train" in schema.split.shares else next(iter(schema.split.shares))
-    held_out = view.filter(pl.col("split") != training).unique(
+    held_out = records.filter(pl.col("split") != training).unique(
         "content_id", keep="first", maintain_order=True
     )
     places = held_out.select("content_id", pl.col("place").alias("first"))
-    joined = view.drop("first", strict=False).join(places, on="content_id", how="left", maintain_order="left")
+    joined = records.drop("first", strict=False).join(
+        places, on="content_id", how="left", maintain_order="left"
+    )
     return joined.with_columns(((pl.col("split") == training) & pl.col("first").is_not_null()).alias("hit"))
 
 
-def _record_keys(schema: Schema, receipts: Sequence[Receipt], locate: Locate, kept: KeyCache) -> pl.DataFrame:
-    """The records of a first pass whose content may stand twice, in the order of the inputs: one row a record.
+def _candidates(schema: Schema, receipts: Sequence[Receipt], locate: Locate, cache: KeyCache) -> pl.DataFrame:
+    """The records that may repeat each other, one row per record, in the order of the inputs.
 
-    Memory is bounded: short keys are compared first, in as many rounds as keep one round's keys below ``KEYS_AT_ONCE``;
-    only records with a key that comes twice are looked at whole.
+    They are the records with a short key that occurs twice. The keys are compared in rounds of about ``KEYS_AT_ONCE``
+    keys, so that memory stays bounded.
     """
     shards = list(_shards(schema, receipts, locate))
     rounds = 1 + sum(shard.rows for shard in shards) // KEYS_AT_ONCE
     if rounds == 1:
-        keys = [kept.of(shard.digest, shard.short_keys) for shard in shards]
+        keys = [cache.of(shard.digest, shard.short_keys) for shard in shards]
         twice = _repeated_keys(keys)
         shards = [s for s, own in zip(shards, keys, strict=True) if len(twice) and np.isin(own, twice).any()]
     else:
-        twice = np.concatenate([_twice(shards, number, rounds) for number in range(rounds)])
-    frames = [frame for shard in shards if len(twice) and len(frame := shard.among(twice))]
+        twice = np.concatenate([_repeated_keys_of_round(shards, number, rounds) for number in range(rounds)])
+    frames = [frame for shard in shards if len(twice) and len(frame := shard.records_with(twice))]
     if not frames:
         return SCHEMA.to_frame()
-    view = pl.concat(frames)
-    return view.unique(["receipt", "row", "content_id"], keep="first").sort("receipt", "row", "content_id")
+    records = pl.concat(frames)
+    return records.unique(["receipt", "row", "content_id"], keep="first").sort("receipt", "row", "content_id")
 
 
-def _twice(shards: Sequence[_Shard], number: int, rounds: int) -> Keys:
-    """Keys of one round that come in more than one record, sorted, uint64."""
+def _repeated_keys_of_round(shards: Sequence[_Shard], number: int, rounds: int) -> Keys:
+    """Keys of one round that occur in more than one record, sorted, uint64."""
     return _repeated_keys(
         [keys[keys % np.uint64(rounds) == number] for shard in shards for keys in shard.short_keys()]
     )
 
 
 def _repeated_keys(gathered: Sequence[Keys]) -> Keys:
-    """Keys that come more than once, sorted, uint64."""
+    """Keys that occur more than once, sorted, uint64."""
     keys = np.sort(np.concatenate(gathered)) if gathered else np.empty(0, np.uint64)
     return np.unique(keys[1:][keys[1:] == keys[:-1]])
 
 
 @dataclass(frozen=True, slots=True)
 class _Shard:
-    """The records of one shard, or those that an earlier second pass took from a partition."""
+    """The records of one shard, or one record that an earlier second pass removed from a partition."""
 
     receipt: int
     place: str
@@ -205,13 +202,13 @@ class _Shard:
     batches: Callable[[], Iterator[pa.RecordBatch]]
 
     def short_keys(self) -> Iterator[Keys]:
-        """Short keys of the records, batch by batch; the windows of one record count once."""
+        """The short keys of the records, batch by batch; the windows of one record give one key."""
         for batch in self.batches():
             rows = batch.column("row").to_numpy(zero_copy_only=False)
             first = np.flatnonzero(np.diff(rows, prepend=rows[0] - 1)) if len(rows) else np.empty(0, np.int64)
             yield _keys(batch.column("content_id").take(pa.array(first, pa.int64())))
 
-    def among(self, twice: Keys) -> pl.DataFrame:
+    def records_with(self, twice: Keys) -> pl.DataFrame:
         """The records with one of these keys."""
         frames = [SCHEMA.to_frame()]
         for batch in self.batches():
@@ -246,7 +243,7 @@ def _shards(schema: Schema, receipts: Sequence[Receipt], locate: Locate) -> Iter
 
 
 def _columns(path: Path, contents: Contents) -> Iterator[pa.RecordBatch]:
-    """``row`` and ``content_id`` of each record of a shard; its other columns stay on the disk."""
+    """``row`` and ``content_id`` of each record of a shard; the other columns are not read."""
     with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as stream:
         for batch in stream:
             yield contents(batch)

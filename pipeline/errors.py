@@ -1,39 +1,34 @@
-"""Errors a user can put right, each with its facts as attributes, and the exit codes of the command line."""
+"""The errors that a user can correct, and the exit codes of the command line."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
-# Exit codes of the command line, part of the interface (docs/operations.md).
-
 
 class Exit(IntEnum):
-    """What a run ended with, and whether running it again can help."""
+    """The exit codes of the command line; they are part of the interface (docs/operations.md)."""
 
     OK = 0  # published or unchanged; the quarantine is within its budget
     BUG = 1  # an error of this program
     USAGE = 2  # wrong arguments, schema, tokenizer or template
-    GATE = 3  # over the quarantine budget, or nothing certified
+    GATE = 3  # over the quarantine budget, or no certified record
     INPUT = 4  # an input is unreadable, missing, or changed while it was read
-    VERIFY = 5  # the folder is not what its certificate says
+    VERIFY = 5  # the folder differs from what its certificate states
     REFUSED = 6  # preflight or the training gate refused
-    IO = 74  # disk full, read-only folder: for an operator
-    BUSY = 75  # another run holds the folder, or a passing engine failure: try again
+    IO = 74  # disk full or read-only folder: an operator must act
+    BUSY = 75  # another run holds the folder, or an engine failed temporarily: try again
     INTERRUPTED = 130  # SIGINT
     TERMINATED = 143  # SIGTERM
 
 
-# Errors a user can put right. Each carries its facts as attributes; the command line prints them as text.
-
-
 class CleanroomError(Exception):
-    """Base of all expected errors.
+    """Base of all expected errors. The command line prints the attributes as text.
 
     Args:
-        what: one sentence, what is wrong.
+        what: one sentence about the fault.
         where: file, sheet, row, column or key.
-        found: what stands there (never cell text).
-        expected: what should stand there.
+        found: what is there (never cell text).
+        expected: what should be there.
         remedy: what to do.
     """
 
@@ -48,20 +43,20 @@ class CleanroomError(Exception):
 
     def __str__(self) -> str:
         lines = [f"{self.where}: {self.what}" if self.where else self.what]
-        facts = {"found": self.found, "expected": self.expected}
-        lines += [f"  {name}: {value}" for name, value in facts.items() if value]
+        details = {"found": self.found, "expected": self.expected}
+        lines += [f"  {name}: {value}" for name, value in details.items() if value]
         if self.remedy:
             lines.append(f"  to do: {self.remedy}")
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[object, tuple[type[CleanroomError], dict[str, str]]]:
-        facts = {k: getattr(self, k) for k in ("what", "where", "found", "expected", "remedy")}
-        return _rebuild, (type(self), facts)
+        arguments = {k: getattr(self, k) for k in ("what", "where", "found", "expected", "remedy")}
+        return _rebuild, (type(self), arguments)
 
 
-def _rebuild(kind: type[CleanroomError], facts: dict[str, str]) -> CleanroomError:
+def _rebuild(kind: type[CleanroomError], arguments: dict[str, str]) -> CleanroomError:
     """Make the error again in another process."""
-    return kind(**facts)
+    return kind(**arguments)
 
 
 class SchemaError(CleanroomError):
@@ -71,13 +66,13 @@ class SchemaError(CleanroomError):
 
 
 class TokenizerError(CleanroomError):
-    """A tokenizer or template is missing, or is not the model's."""
+    """A tokenizer or template is missing or does not belong to the model."""
 
     exit = Exit.USAGE
 
 
 class GateError(CleanroomError):
-    """The data gate: over the quarantine budget, or nothing certified. Nothing is published."""
+    """A run is over the quarantine budget, or no record is certified. Nothing is published."""
 
     exit = Exit.GATE
 
@@ -89,24 +84,24 @@ class InputError(CleanroomError):
 
 
 class VerificationError(CleanroomError):
-    """A folder is not what its certificate says."""
+    """A folder differs from what its certificate states."""
 
     exit = Exit.VERIFY
 
 
 class RefusedError(CleanroomError):
-    """Training was refused before it began."""
+    """Training is refused before it starts."""
 
     exit = Exit.REFUSED
 
 
 class StorageError(CleanroomError):
-    """Disk full, folder read-only."""
+    """The disk is full, or a folder is read-only."""
 
     exit = Exit.IO
 
 
 class BusyError(CleanroomError):
-    """Another run holds the folder, or an engine failed in passing."""
+    """Another run holds the folder, or an engine failed temporarily."""
 
     exit = Exit.BUSY

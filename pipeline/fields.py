@@ -1,7 +1,7 @@
-"""What is read of a record: the fields a schema names, each with its path and type.
+"""The fields of a record: which values of a record are read, each with its path and type.
 
-A schema is compiled to a tuple of ``Field``; the reader and the cast stage know nothing else of it. After the
-cast, ``Batch.frame`` has one column a field, named ``field.name``, of exactly ``field.type.dtype()``.
+``pipeline.schema.fields`` makes a tuple of ``Field`` from a schema. Readers and the cast stage use only these fields.
+After the cast, ``Batch.frame`` has one column per field, named ``field.name``, of the type ``field.type.dtype()``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """The kinds of value a field can hold, and the frame column each becomes."""
+    """The kinds of values of a field, each with the type of its frame column."""
 
     TEXT = "text"  # String
     INTEGER = "integer"  # Int64
@@ -28,19 +28,19 @@ class Kind(StrEnum):
     DATETIME = "datetime"  # String, ISO 8601 "2024-01-31T09:30:00"
     LIST = "list"  # List(item)
     STRUCT = "struct"  # Struct(fields)
-    JSON = "json"  # String holding one JSON value, as written
+    JSON = "json"  # String that holds one JSON value, as written
     WORDS = "words"  # List(String)
-    BOXES = "boxes"  # List(List(Float64)), one inner list a word: numbers as written, vertices flattened
-    LABELS = "labels"  # List(String) of names as written, or List(Int64) of ids: see FieldType.ids
+    BOXES = "boxes"  # List(List(Float64)), one inner list per word: numbers as written, vertices flattened
+    LABELS = "labels"  # List(String) of names as written, or List(Int64) of ids (see FieldType.ids)
     TOKENS = "tokens"  # List(Int64)
-    MESSAGES = "messages"  # List(MESSAGE), turns as written, judged by the chat stage
+    MESSAGES = "messages"  # List(message_dtype()), turns as written; the chat stage judges them
 
 
 class Content(StrEnum):
-    """What stood where a turn's text should stand (``MESSAGE.content_kind``)."""
+    """The JSON kind of a turn's content (``content_kind`` of ``message_dtype``)."""
 
     TEXT = "text"  # content holds the text
-    MISSING = "missing"  # no such key; content is null
+    MISSING = "missing"  # the key is missing; content is null
     NULL = "null"  # content is null
     NUMBER = "number"  # content holds the number as written
     BOOLEAN = "boolean"  # content holds "true" or "false"
@@ -50,16 +50,24 @@ class Content(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """The type of a field; ``item`` for lists, ``fields`` for structs, ``ids`` for labels given as numbers."""
+    """The type of a field.
+
+    Attributes:
+        kind: the kind of its values.
+        item: type of the elements of a list.
+        fields: name and type of each member of a struct.
+        optional: whether a struct member may be missing or null.
+        ids: whether labels are given as numbers.
+    """
 
     kind: Kind
     item: FieldType | None = None
     fields: tuple[tuple[str, FieldType], ...] = ()
-    optional: bool = False  # of a struct member: may be absent or null
+    optional: bool = False
     ids: bool = False
 
     def dtype(self) -> pl.DataType:
-        """The polars type the cast stage must deliver."""
+        """The polars type of the field's frame column after the cast."""
         import polars as pl
 
         match self.kind:
@@ -88,7 +96,7 @@ class FieldType:
                 return pl.String()
 
     def arrow(self) -> pa.DataType:
-        """The Arrow type of this field as a column of a shard (columns of a schema only)."""
+        """The Arrow type of the field as a column of a shard; only for columns of a schema."""
         import pyarrow as pa
 
         match self.kind:
@@ -108,10 +116,10 @@ class FieldType:
 
 
 def message_dtype() -> pl.Struct:
-    """One turn as read.
+    """The polars type of one turn as read.
 
-    ``role`` as written (null when it is no text); ``content`` and ``content_kind`` see ``Content``;
-    ``tool_calls`` the JSON list as written; ``train`` and ``weight`` null when the turn does not say.
+    ``role`` is the text as written, null for another JSON kind. ``Content`` describes ``content`` and ``content_kind``.
+    ``tool_calls`` is the JSON list as written. ``train`` and ``weight`` are null for a turn without them.
     """
     import polars as pl
 
@@ -135,16 +143,18 @@ class Field:
 
     Attributes:
         name: column of the frame.
-        path: where it is read. A plain text is a column header or top-level key, taken literally;
-            ``$.page.width`` is a JSON path, ``$.lines[].text`` one value an element (the field is then a list).
-            Several paths, for ``boxes`` only: one column a coordinate.
-        type: what it must be.
-        required: whether a missing key, column, null or blank cell is a finding (``missing``).
-        missing, wrong: the reasons given for a missing value and for one of another type.
-        grouped: within a row-per-word table, whether the values of a group become a list (words, boxes, labels)
-            or must agree (page size, image, id).
-        message_keys: for messages, the names that mean role, content … in this source, in order of preference.
-        text_turn: for messages, whether a plain text stands for one turn without a role (prompt, completion).
+        path: where the value is in a record. A plain text is a column header or top-level key, taken literally;
+            ``$.page.width`` is a JSON path; ``$.lines[].text`` gives one value per element, and the field is a list.
+            Several paths, for ``boxes`` only, name one column per coordinate.
+        type: the required type.
+        required: whether a missing key, a missing column, a null or a blank cell is a finding (``missing``).
+        missing, wrong: the reasons of findings on a missing value and on a value of another type.
+        grouped: in a table with one row per word, whether the values of a group become a list (words, boxes, labels)
+            or must be equal (page size, image, id).
+        decimal: decimal mark of numbers in text: ``.``, ``,`` or ``.,`` for either.
+        as_shown: whether a number or boolean counts as text, as written in the source.
+        message_keys: for messages, the keys for role, content … in this source, in order of preference.
+        text_turn: for messages, whether a plain text is one turn without a role (prompt, completion).
     """
 
     name: str
@@ -155,13 +165,13 @@ class Field:
     wrong: Reason = Reason.VALUE_TYPE
     grouped: bool = False
     decimal: str = "."
-    as_shown: bool = False  # a number or boolean where text should be is taken as it stands in the source
+    as_shown: bool = False
     message_keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
     text_turn: bool = False
 
     @property
     def shown(self) -> str:
-        """The name a user knows it by: their own column, or the place it is read from."""
+        """The name for messages to the user: their own column, or the path of the value."""
         if not self.name.startswith("@"):
             return self.name
         return self.path if isinstance(self.path, str) else ", ".join(self.path)

@@ -1,5 +1,5 @@
-"""The plan: which file is read by which schema, in which partitions, by which stages, and what each schema
-promises.
+"""The plan of a run: which schema reads which file, in which partitions, with which stages, and what each schema
+promises (its contract). It is made before the first row is read.
 """
 
 from __future__ import annotations
@@ -21,56 +21,55 @@ from pipeline.readers.discover import Claim, discover
 from pipeline.readers.formats import Inspection, Partition, load_reader
 from pipeline.reasons import Policy, Reason, Scope
 from pipeline.schema.load import LoadedSchema
-from pipeline.schema.model import Schema
+from pipeline.schema.model import ChatSchema, LayoutSchema, Schema
 from pipeline.stages.build import Stages, build_stages
 
 if TYPE_CHECKING:
     from pipeline.fields import Field
 
 
-# The libraries whose version is part of every memo key and of the certificate.
-
-
 ALWAYS = ("fastexcel", "msgspec", "numpy", "pandera", "polars", "pyarrow")
 """What reads, casts and judges records of any kind and writes shards."""
 
 LIBRARIES = (*ALWAYS, "jinja2", "pillow", "tokenizers")
-"""Libraries whose version can change the bytes of a shard.
+"""Libraries whose version can change the bytes of a shard. Those that a schema uses are part of its memo keys and of
+the certificate.
 
-Not here: fastokens, which is proven equal to tokenizers; transformers, which loads a tokenizer of the hub and no more,
-for the contract holds the digests of what it loads; datasets, which reads shards on the training side alone.
+The fast tokenizer engine is not here, because it is proven to give the same ids; nor is transformers, which only loads
+a tokenizer of the hub (the contract holds the digests of what it loads); nor datasets, which reads shards on the
+training side alone.
 """
 
 
 def library_versions() -> dict[str, str]:
-    """Installed version of each library that can change bytes."""
+    """The installed version of each library that can change bytes."""
     return {name: importlib.metadata.version(name) for name in LIBRARIES}
 
 
 def used_by(schema: Schema) -> dict[str, str]:
     """Installed version of each library that can change the bytes made with a schema."""
     names = set(ALWAYS)
-    if schema.chat is not None:  # templates
+    if isinstance(schema, ChatSchema):  # templates
         names.add("jinja2")
-    if schema.layout is not None and schema.layout.image is not None:
+    if isinstance(schema, LayoutSchema) and schema.layout.image is not None:
         names.add("pillow")
     if schema.tokenizer is not None:
         names.add("tokenizers")
     return {name: importlib.metadata.version(name) for name in sorted(names)}
 
 
-# What one schema promises, resolved before a row is read: the contract that the certificate binds.
+# The contract of a schema: its promises, which the certificate binds.
 
 
 def dataset_names(schema: Schema) -> dict[str, str]:
-    """Data set of each split: ``{"": name}`` without splits, else ``{split: name.split}``."""
+    """The data set of each split: ``{"": name}`` without splits, else ``{split: name.split}``."""
     if schema.split is None:
         return {"": schema.name}
     return {split: f"{schema.name}.{split}" for split in schema.split.shares}
 
 
 def pages_name(schema: Schema) -> str:
-    """Data set of the page images."""
+    """The data set of the page images."""
     return f"{schema.name}.pages"
 
 
@@ -95,14 +94,14 @@ def contract_of(line: Stages) -> Contract:
         template=sha256(line.template.encode()) if line.template is not None else None,
         labels=line.labels,
         limits=asdict(context.limits),
-        guarantees=[reason.slug for reason in Reason if _guaranteed(schema, reason)],
+        guarantees=[reason.slug for reason in Reason if _is_guaranteed(schema, reason)],
         max_rate=schema.quarantine.max_rate,
         libraries=used_by(schema),
     )
 
 
 def decides(contract: Contract) -> dict[str, Any]:
-    """All that decides the bytes made of a source, beside the source: part of every memo key."""
+    """Everything apart from the source that decides the bytes made of it; part of every memo key."""
     return {
         "contract": contract.digest,
         "name": contract.name,
@@ -114,25 +113,25 @@ def decides(contract: Contract) -> dict[str, Any]:
     }
 
 
-def _guaranteed(schema: Schema, reason: Reason) -> bool:
+def _is_guaranteed(schema: Schema, reason: Reason) -> bool:
     """Whether a certified record cannot have this finding."""
     return reason.facts.scope is Scope.RECORD and schema.policy(reason) is Policy.QUARANTINE
 
 
 def _parameters(schema: Schema) -> dict[str, Any]:
-    """The sections that say how records become samples, every default spelled out."""
+    """The schema sections that decide how records become samples, with all defaults."""
     sections = ("read", "layout", "chat", "table", "tokens", "policies", "split", "output")
     dumped: dict[str, Any] = schema.model_dump(mode="json", include=set(sections))
     return {key: value for key, value in dumped.items() if value is not None}
 
 
-# Inspection: format, encoding, delimiter, header, sheets and ranges of one file, proven before it is read.
+# Inspection: format, encoding, delimiter, header, sheets and partitions of one file.
 
 
 def inspect_file(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection:
-    """Prove what a claimed file is and cut it into partitions.
+    """Prove the format of a claimed file and divide it into partitions.
 
-    The cuts depend on the bytes of the file alone. Raises ``FileFault`` for a file that cannot be read.
+    The partitions depend on the bytes of the file alone. Raises ``FileFault`` for a file that cannot be read.
     """
     limit = schema.read.limits.file_mb
     if claim.bytes > limit * 2**20:
@@ -153,21 +152,23 @@ def inspect_file(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspe
         ) from None
 
 
-# The plan: which file is read by which schema, in which partitions, by which stages; made before a row is
-# read.
+# The plan itself.
 
 
 Known = Callable[[str, str], tuple[FileNote, ...] | None]
-"""(memo key, source) → notes of the file, or None when it must be read."""
+"""(memo key, source) → notes on the file when its receipts can be reused, else None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A claimed file as it was when the plan was made.
+    """A claimed file, as the plan found it.
 
     Attributes:
-        memo: key of all that decides the bytes made of it.
-        stamp: size, modification and change time in ns: a file that changes while it is read is found by it.
+        claim: the file and the schema that reads it.
+        sha256: digest of its content.
+        memo: key of everything that decides the bytes made of it.
+        stamp: size in bytes, modification and change time in nanoseconds; they show a change during the reading.
+        partitions: its partitions; empty when its receipts can be reused.
     """
 
     claim: Claim
@@ -179,15 +180,15 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything a run does, resolved.
+    """Everything that a run will do.
 
     Attributes:
         raw: the raw folder.
-        schemas, lines, contracts: by index, as the inputs refer to them.
-        inputs: claimed files that can be read, by (schema, source).
-        notes: what is said of files: skipped, unclaimed, hidden sheets.
-        faults: files that cannot be read; they cost the exit code, not the run.
-        listing: digest of the raw folder's listing, as ``sources.discover`` gives it.
+        schemas, lines, contracts: the schemas, their stages and their contracts; ``claim.schema_index`` is the index.
+        inputs: claimed files that can be read, sorted by schema and source.
+        notes: notes on files: skipped or unclaimed files, hidden sheets.
+        faults: files that cannot be read; they change the exit code and do not stop the run.
+        listing: digest of the listing of the raw folder (``pipeline.readers.discover``).
     """
 
     raw: Path
@@ -202,11 +203,11 @@ class Plan:
     def certificate_inputs(
         self, faults: Sequence[FileNote], repeated: Mapping[str, Mapping[str, int]]
     ) -> Inputs:
-        """What the certificate says beside the receipts.
+        """The content of the certificate apart from the receipts.
 
         Args:
-            faults: files that failed while they were read.
-            repeated: by schema, records whose content stands elsewhere and that are only counted.
+            faults: files that failed during the reading.
+            repeated: by schema and reason, the number of repeated records that are counted and kept.
         """
         notes = {(n.reason.slug, n.source, n.found, n.expected) for n in (*self.notes, *self.faults, *faults)}
         return Inputs(
@@ -222,24 +223,24 @@ class Plan:
 def make_plan(
     raw: Path, schemas: Sequence[LoadedSchema], known: Known | None = None, cache: HashCache | None = None
 ) -> Plan:
-    """Make the plan. Tokenizers are loaded and templates probed here, every file is inspected and hashed.
+    """Make the plan: load the tokenizers, check the templates, hash and inspect every file.
 
     Args:
         raw: the raw folder.
-        schemas: loaded schemas, in the order given.
-        known: gives the notes of a source whose result is at hand, so that the file need not be inspected.
-        cache: digests of files of the raw folder that did not change.
+        schemas: the loaded schemas, in the order given.
+        known: gives the notes on a file whose receipts can be reused, so that it need not be inspected.
+        cache: the digest cache of the raw folder.
 
     Raises:
-        InputError: the raw folder is missing or holds nothing that could be read.
-        SchemaError, TokenizerError: something a schema names is not there or does not fit.
+        InputError: the raw folder is missing or holds no file that a schema reads.
+        SchemaError, TokenizerError: a file that a schema names is missing or does not fit.
     """
     check_raw(raw)
     lines = tuple(build_stages(loaded, raw) for loaded in schemas)
     contracts = tuple(contract_of(line) for line in lines)
     decided = [digest_of(decides(contract)) for contract in contracts]
     found = discover(raw, [loaded.schema for loaded in schemas])
-    _something_claimed(raw, schemas, found.claims, found.notes)
+    _require_a_claim(raw, schemas, found.claims, found.notes)
     cache = cache or HashCache(raw)
     inputs: list[Input] = []
     notes = list(found.notes)
@@ -247,12 +248,12 @@ def make_plan(
     for claim in found.claims:
         line = lines[claim.schema_index]
         try:
-            one, said = _input(claim, line, decided[claim.schema_index], known, cache)
+            one, on_file = _input(claim, line, decided[claim.schema_index], known, cache)
         except FileFault as fault:
             lost.append(fault.note)
             continue
         inputs.append(one)
-        notes += said
+        notes += on_file
     cache.save()
     inputs.sort(key=lambda i: (i.claim.schema_index, i.claim.source))
     faults = (*(note for note in notes if note.reason.facts.default is Policy.ERROR), *lost)
@@ -261,7 +262,7 @@ def make_plan(
 
 
 def partitions_of(plan: Plan, one: Input) -> tuple[Partition, ...]:
-    """The partitions of an input, also of one whose result was at hand when the plan was made.
+    """The partitions of an input, also of one whose receipts are reused.
 
     Raises:
         FileFault: the file cannot be read.
@@ -273,7 +274,7 @@ def partitions_of(plan: Plan, one: Input) -> tuple[Partition, ...]:
 
 
 def check_raw(raw: Path) -> None:
-    """Raises ``InputError`` where the raw folder is missing or is no folder."""
+    """Raise ``InputError`` where the raw folder is missing or is not a folder."""
     if not raw.is_dir():
         raise InputError(
             "the raw folder is a file" if raw.exists() else "the raw folder is not there",
@@ -283,7 +284,7 @@ def check_raw(raw: Path) -> None:
 
 
 def stamp(path: Path) -> tuple[int, int, int]:
-    """Size and times of a file, to notice a change."""
+    """Size in bytes, modification and change time in nanoseconds of a file."""
     stat = path.stat()
     return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
@@ -304,7 +305,7 @@ def _input(
     return Input(claim, digest, memo, before, inspection.partitions), inspection.notes
 
 
-def _something_claimed(
+def _require_a_claim(
     raw: Path, schemas: Sequence[LoadedSchema], claims: Sequence[Claim], notes: Sequence[FileNote]
 ) -> None:
     if claims:

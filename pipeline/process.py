@@ -1,4 +1,4 @@
-"""The process: SIGTERM and SIGINT, and how many threads libraries may start."""
+"""Settings of the whole process: how it ends on SIGTERM and SIGINT, and how many threads libraries start."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from typing import NoReturn
 
 from pipeline.errors import Exit
 
-# SIGTERM and SIGINT: what they raise, and steps that they may not part.
-
-
 STOPS = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
 
 
 class Stopped(BaseException):
-    """A stop was asked for: everything is left in order, then the process ends with ``exit``."""
+    """Raised on SIGTERM and SIGINT: the program cleans up, then the process ends with ``exit``."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -27,42 +24,39 @@ class Stopped(BaseException):
 
 
 def raise_on_stops() -> None:
-    """Have both signals raise ``Stopped`` in the main thread."""
+    """Let both signals raise ``Stopped`` in the main thread."""
     for number in STOPS:
-        signal.signal(number, _stop)
+        signal.signal(number, _raise_stopped)
 
 
-def _stop(number: int, frame: FrameType | None) -> NoReturn:
+def _raise_stopped(number: int, frame: FrameType | None) -> NoReturn:
     raise Stopped(number)
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Put off a stop until the block is done; it then takes effect. Outside the main thread nothing is put off: there
-    signals are not received."""
+    """Delay both signals until the end of the block. Threads other than the main thread receive no signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[int] = []
+    received: list[int] = []
 
-    def note(number: int, frame: FrameType | None) -> None:
-        came.append(number)
+    def remember(number: int, frame: FrameType | None) -> None:
+        received.append(number)
 
-    held = {number: signal.signal(number, note) for number in STOPS}
+    handlers = {number: signal.signal(number, remember) for number in STOPS}
     try:
         yield
     finally:
-        for number, handler in held.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
-        if came:
-            os.kill(os.getpid(), came[0])
+        if received:
+            os.kill(os.getpid(), received[0])
 
 
-# Threads of libraries. Work is spread over processes, a partition each; threads below that wait for each
-# other.
+def use_one_thread() -> None:
+    """Limit polars to one thread in this process and its children, unless the user has set ``POLARS_MAX_THREADS``.
 
-
-def one_each() -> None:
-    """Have polars work with one thread here and in the processes that are started from here, unless the user has set
-    ``POLARS_MAX_THREADS``. It counts only before polars is imported."""
+    The engines run one partition per process, and more threads would only compete. Call it before polars is imported.
+    """
     os.environ.setdefault("POLARS_MAX_THREADS", "1")

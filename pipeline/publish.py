@@ -1,27 +1,29 @@
-"""The output folder: quarantine budget, lock, order of writing, certificate last.
+"""Publish a run: the lock on the output folder, the quarantine budget, and the order of writing.
 
-with CleanFolder(path) as folder:              # BusyError (exit 75) when another run holds it
-        known = folder.find(memo)                  # receipts of an unchanged source, or None: then
+    with CleanFolder(path) as folder:              # BusyError (exit 75) when another run holds the folder
+        receipts = folder.find(memo)               # receipts of an unchanged source; None: it must be processed
         ...                                        # process_partition(...) writes below folder.staging
-        outcome = folder.publish(inputs, receipts) # GateError (exit 3): nothing published
+        outcome = folder.publish(inputs, receipts) # GateError (exit 3): nothing is published
 
-Order of a commit: shards into place, folders synced; the budget gate before any pointer moves; pointers; the
-certificate last; then what neither the new nor the previous certificate names is removed. The previous
-certificate's own shards move to ``.previous/`` and stay there for one generation, for readers that hold it.
-No shard is ever opened for writing once it has its name: hard links into a cache keep their content.
+``publish`` checks the budget first. Then it writes in this order: shards, pointers, and the certificate last. At the
+end it removes shards that neither the new nor the previous certificate names; those of the previous one move to
+``.previous/`` for readers that still use it. When a run is killed at any point, the last certificate still verifies, or
+the gate refuses the folder and the next run repairs it. No shard is opened for writing once it has its name, so hard
+links to shards keep their content.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from pipeline.certificate.cache import TICK_NS, HashCache
 from pipeline.certificate.digest import sha256
@@ -42,8 +44,8 @@ from pipeline.certificate.statement import (
     Inputs,
     Statement,
     datasets_of,
+    make_statement,
     parse,
-    state,
     totals,
 )
 from pipeline.errors import BusyError, GateError, SchemaError, StorageError
@@ -59,22 +61,20 @@ from pipeline.shards.files import (
 )
 from pipeline.shards.hf import pointers
 
-# The data gate: how much may be set aside before nothing is published.
-
 
 def check_budget(contracts: Sequence[Contract], receipts: Sequence[Receipt]) -> None:
-    """Raise ``GateError`` where a schema is over its quarantine budget, or nothing at all was certified."""
+    """Raise ``GateError`` where a schema is over its quarantine budget, or no record is certified."""
     for contract in contracts:
-        accounts = totals([receipt for receipt in receipts if receipt.contract == contract.name])
-        certified, quarantined = accounts["certified"], accounts["quarantined"]
+        counts = totals([receipt for receipt in receipts if receipt.contract == contract.name])
+        certified, quarantined = counts["certified"], counts["quarantined"]
         records = certified + quarantined
         if not records:
             continue
         if not certified:
-            raise _refusal("no record can be trained on", contract, accounts, "at least one certified record")
+            raise _refusal("no record can be trained on", contract, counts, "at least one certified record")
         if quarantined > Fraction(str(contract.max_rate)) * records:
             limit = f"at most {contract.max_rate:.2%} (`quarantine: max_rate:` or --max-quarantine)"
-            raise _refusal("over the quarantine budget", contract, accounts, limit)
+            raise _refusal("over the quarantine budget", contract, counts, limit)
     if not sum(receipt.certified for receipt in receipts):
         raise GateError(
             "no record was read that can be trained on",
@@ -84,44 +84,39 @@ def check_budget(contracts: Sequence[Contract], receipts: Sequence[Receipt]) -> 
         )
 
 
-def _refusal(what: str, contract: Contract, accounts: dict[str, object], expected: str) -> GateError:
-    certified, quarantined = int(str(accounts["certified"])), int(str(accounts["quarantined"]))
-    share = quarantined / (certified + quarantined)
+def _refusal(what: str, contract: Contract, counts: Mapping[str, Any], expected: str) -> GateError:
+    certified, quarantined = counts["certified"], counts["quarantined"]
+    records = certified + quarantined
+    share, reasons = quarantined / records, _commonest(counts["reasons"])
     return GateError(
         what,
         where=contract.name,
-        found=f"{quarantined} of {certified + quarantined} records quarantined ({share:.2%}): {_worst(accounts)}",
+        found=f"{quarantined} of {records} records quarantined ({share:.2%}): {reasons}",
         expected=expected,
         remedy="`quarantine show` lists the records with their reasons; nothing was published",
     )
 
 
-def _worst(accounts: dict[str, object]) -> str:
-    """The most frequent reasons, at most five."""
-    reasons = accounts["reasons"]
-    assert isinstance(reasons, dict)  # noqa: S101
+def _commonest(reasons: Mapping[str, int]) -> str:
+    """The five most frequent reasons with their counts."""
     ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{slug} {count}" for slug, count in ordered[:5])
 
 
-# The output folder and its commit: kill it anywhere, and the last certificate still verifies, or the gate
-# refuses and a rerun repairs.
-
-
 WORTH_A_TICK = 2**27
-"""Bytes of new shards that take longer to hash again in the next run than to wait now until their times can be told
-from those of a later edit."""
+"""Size of new shards, in bytes, above which waiting one tick of the file system's clock is faster than hashing them
+again in the next run. After the wait, their times differ from those of any later edit."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishOutcome:
-    """What a commit did.
+    """The result of a publication.
 
     Attributes:
         statement: the certificate now in the folder.
-        unchanged: whether it was there before, byte for byte.
-        written, reused: shards put into place, and shards that were there already.
-        removed: shards of older generations that are gone now.
+        unchanged: whether the folder had the same certificate before, to the byte.
+        written, reused: number of new shards, and of shards that were published before.
+        removed: number of shards that left their folder.
     """
 
     statement: Statement
@@ -135,31 +130,31 @@ class CleanFolder:
     """An output folder, locked for one run.
 
     Args:
-        path: the folder; made when it is not there, and removed again when nothing comes of the run.
-        fsync: whether everything is on the disk before the next step; switch it off for scratch runs only.
-        force: whether nothing of the previous run is reused.
+        path: the folder; created when it does not exist, and removed again when the run publishes nothing.
+        fsync: whether each step is forced to the disk before the next; switch it off for scratch runs only.
+        force: whether the run reuses nothing of the previous run.
 
     Attributes:
-        staging: an empty folder on the same file system, below which the run's shards are written in the layout of
-            the output folder (``<dataset>/data``, ``quarantine/<schema>``).
+        staging: an empty folder on the same file system for the shards of the run, in the layout of the output folder
+            (``<dataset>/data``, ``quarantine/<schema>``).
     """
 
     def __init__(self, path: Path, *, fsync: bool = True, force: bool = False) -> None:
         self.path, self._fsync, self._force = path, fsync, force
         self.staging = path / STAGING
-        self._held = b""
-        self._made = False
-        self._whole: dict[str, bool] = {}
+        self._certificate = b""
+        self._created = False
+        self._intact: dict[str, bool] = {}
         self._cache = HashCache(path)
         self._stack = ExitStack()
 
     def __enter__(self) -> CleanFolder:
         with ExitStack() as stack:
             with storage_errors(self.path):
-                self._made = _make_folder(self.path)
+                self._created = _create_folder(self.path)
             stack.enter_context(FolderLock(self.path))
             stack.callback(self._leave)
-            self._held = _read(self.path / CERTIFICATE)
+            self._certificate = _read(self.path / CERTIFICATE)
             with storage_errors(self.path):
                 self.staging = self._stage()
             stack.callback(remove_tree, self.path / STAGING)
@@ -173,8 +168,8 @@ class CleanFolder:
 
     @cached_property
     def previous(self) -> Statement | None:
-        """The certificate found, None where there is none that can be read."""
-        return _parse(self._held)
+        """The certificate in the folder before the run; None where there is none or it is damaged."""
+        return _parse(self._certificate)
 
     @cached_property
     def _known(self) -> dict[str, list[Receipt]]:
@@ -184,18 +179,20 @@ class CleanFolder:
         return known
 
     def find(self, memo: str) -> tuple[Receipt, ...] | None:
-        """The receipts of a source whose memo key is known and whose shards are all in place, in order. A shard that
-        changed since it was last hashed is hashed again: an edited one is not built on."""
+        """The receipts of a source with this memo key, in order; None where there is none or a shard is not intact.
+
+        A shard that changed since it was last hashed is hashed again, so an edited shard is never reused.
+        """
         receipts = self._known.get(memo)
         if receipts is None:
             return None
-        if memo not in self._whole:
-            self._whole[memo] = all(
-                self._is_whole(name, part) for receipt in receipts for name, part in receipt.files().items()
+        if memo not in self._intact:
+            self._intact[memo] = all(
+                self._is_intact(name, part) for receipt in receipts for name, part in receipt.files().items()
             )
-        return tuple(receipts) if self._whole[memo] else None
+        return tuple(receipts) if self._intact[memo] else None
 
-    def _is_whole(self, name: str, part: Part) -> bool:
+    def _is_intact(self, name: str, part: Part) -> bool:
         if not has_size(self.path / name, part):
             return False
         if self._cache.knows(name, part.sha256):
@@ -207,41 +204,40 @@ class CleanFolder:
         return True
 
     def confirm(self, digest: str, agrees: Callable[[Statement], bool]) -> PublishOutcome | None:
-        """Publish once more the certificate found: what a run comes to that finds nothing changed.
+        """Publish the certificate in the folder again, for a run without changes.
 
-        Pointers are mended and what no certificate names is removed, as by ``publish``.
+        As ``publish``, it repairs the pointers and removes shards that no certificate names.
 
         Args:
-            digest: sha256 of the certificate that this program made of the very same inputs.
-            agrees: whether the certificate agrees with what the run found.
+            digest: sha256 of the certificate that this program made of the same inputs.
+            agrees: whether a certificate has the inputs that the run found.
 
-        Returns None, with nothing done, where the folder holds another certificate or not every shard of it.
+        Returns None, and changes nothing, where the folder holds another certificate or a shard is not intact.
         """
-        if sha256(self._held) != digest:
+        if sha256(self._certificate) != digest:
             return None
-        statement = parse(self._held)
-        whole = agrees(statement) and all(self._is_whole(*file) for file in statement.files.items())
-        if not whole:
+        statement = parse(self._certificate)
+        if not agrees(statement) or not all(self._is_intact(*file) for file in statement.files.items()):
             return None
         self.previous = statement
         with storage_errors(self.path), uninterrupted():
-            return self._commit(statement, self._held, ())
+            return self._write_all(statement, self._certificate, ())
 
     def publish(
         self, inputs: Inputs, receipts: Sequence[Receipt], keys: Sequence[Path] = ()
     ) -> PublishOutcome:
-        """Commit a run.
+        """Publish a run.
 
         Args:
-            inputs: what holds for the whole run.
-            receipts: of every partition, new and found, in any order.
-            keys: private keys to sign the certificate with.
+            inputs: the content of the certificate apart from the receipts.
+            receipts: of every partition, new and reused, in any order.
+            keys: private keys that sign the certificate.
 
         Raises:
-            GateError: over the budget, or nothing certified; the quarantine is kept in ``.refused/`` to be looked at.
-            BusyError: the certificate changed although the folder is locked (a file system without true locks).
-            StorageError: disk full, folder read-only.
-            RuntimeError: accounts that do not add up (a fault of this program).
+            GateError: a schema is over its budget, or no record is certified; ``.refused/`` keeps the quarantine.
+            BusyError: the certificate changed although the folder is locked (a file system without real locks).
+            StorageError: the disk is full or the folder read-only.
+            RuntimeError: counts do not add up (a fault of this program).
         """
         _check_accounts(inputs, receipts)
         try:
@@ -251,14 +247,14 @@ class CleanFolder:
                 keep_refused(self.path, self.staging, receipts)
             raise
         with storage_errors(self.path):
-            statement = state(inputs, receipts, self._empty_shards(inputs, receipts))
+            statement = make_statement(inputs, receipts, self._empty_shards(inputs, receipts))
             with uninterrupted():
-                return self._commit(statement, statement.to_bytes(), keys)
+                return self._write_all(statement, statement.to_bytes(), keys)
 
-    def _commit(self, statement: Statement, content: bytes, keys: Sequence[Path]) -> PublishOutcome:
+    def _write_all(self, statement: Statement, content: bytes, keys: Sequence[Path]) -> PublishOutcome:
         files = statement.files
-        moved = move_into_place(self.path, self.staging, files, self._is_whole, fsync=self._fsync)
-        if _read(self.path / CERTIFICATE) != self._held:
+        moved = move_into_place(self.path, self.staging, files, self._is_intact, fsync=self._fsync)
+        if _read(self.path / CERTIFICATE) != self._certificate:
             raise BusyError(
                 "the certificate changed while this run held the folder",
                 where=str(self.path),
@@ -267,19 +263,18 @@ class CleanFolder:
         for name, pointer in pointers(datasets_of(statement)).items():
             self._write(name, pointer)
         if keys:
-            held = _read(self.path / ENVELOPE)
-            self._write(ENVELOPE, envelope(content, keys, held))
+            self._write(ENVELOPE, envelope(content, keys, _read(self.path / ENVELOPE)))
         changed = self._write(CERTIFICATE, content)
         if is_stale(self.path / ENVELOPE, content):
             (self.path / ENVELOPE).unlink()
         earlier = set(self.previous.files) if self.previous else set()
         removed = collect_garbage(self.path, set(files), earlier, set(statement.datasets), changed=changed)
         if sum(files[name].bytes for name in moved) > WORTH_A_TICK:
-            time.sleep(2 * TICK_NS / 1e9)  # files that were moved just now are not learned
+            time.sleep(2 * TICK_NS / 1e9)  # the cache accepts no file that was moved just now
         for name in moved:
             self._cache.learn_written(name, files[name].sha256, files[name].mtime_ns)
         self._cache.save()
-        self._held, before = content, self.previous
+        self._certificate, before = content, self.previous
         self.previous = statement
         remove_tree(self.path / REFUSED)
         return PublishOutcome(
@@ -290,7 +285,7 @@ class CleanFolder:
         return write_atomic(self.path / name, content, fsync=self._fsync, staging=self.staging)
 
     def _empty_shards(self, inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, Part]:
-        """A zero-row shard for each data set without rows, so that it opens all the same."""
+        """A shard without rows for each data set without rows, so that it can be opened."""
         from pipeline.shards.writer import empty_shard
 
         filled = {name for receipt in receipts for name, parts in receipt.parts.items() if parts}
@@ -302,18 +297,18 @@ class CleanFolder:
         }
 
     def _stage(self) -> Path:
-        """A staging folder of this run's own: a worker that outlives a killed run writes into one that is gone."""
+        """A new staging folder: a worker that outlives a killed run writes to a folder that no longer exists."""
         remove_tree(self.path / STAGING)
         (self.path / STAGING).mkdir(exist_ok=True)
         return Path(tempfile.mkdtemp(prefix="run-", dir=self.path / STAGING))
 
     def _leave(self) -> None:
-        if self._made and not any(self.path.iterdir()):
+        if self._created and not any(self.path.iterdir()):
             self.path.rmdir()
 
 
 def _check_accounts(inputs: Inputs, receipts: Sequence[Receipt]) -> None:
-    """Every record in exactly one place, every receipt under a contract: anything else is a fault of this program."""
+    """Check that each record is in exactly one place and each data set in its contract; raises ``RuntimeError``."""
     contracts = {contract.name: contract for contract in inputs.contracts}
     for name in (name for contract in inputs.contracts for name in contract.datasets):
         if name == QUARANTINE:
@@ -327,7 +322,7 @@ def _check_accounts(inputs: Inputs, receipts: Sequence[Receipt]) -> None:
             raise RuntimeError(f"{receipt.source}: data sets {sorted(unknown)} are not in the contract")
 
 
-def _make_folder(path: Path) -> bool:
+def _create_folder(path: Path) -> bool:
     if path.is_dir():
         return False
     if path.exists() or path.is_symlink():
@@ -344,10 +339,10 @@ def _read(path: Path) -> bytes:
 
 
 def _parse(content: bytes) -> Statement | None:
-    """The certificate if it is whole: a damaged one is no memory to build on."""
+    """The certificate, None where it is damaged."""
     try:
         statement = parse(content)
-        whole = statement.to_bytes() == content and statement.recomputed_root() == statement.root
-        return statement if whole else None
+        intact = statement.to_bytes() == content and statement.recomputed_root() == statement.root
+        return statement if intact else None
     except ValueError:
         return None

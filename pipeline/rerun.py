@@ -1,17 +1,15 @@
-"""A run that finds nothing changed ends here: fingerprints of program, options and files against those of the
-last run.
+"""A run without changes: publish the last certificate again, without reading a schema, a tokenizer or a row.
 
-Every finished run leaves a record in the user's cache folder (``certificate/cache.py`` says what of it is trusted).
-The next run publishes the same certificate once more where all of this holds:
+Every finished run writes a record to the user's cache folder (``pipeline.certificate.cache`` says which cache files are
+trusted). The next run publishes the same certificate again when all of this holds:
 
-- the circumstances (program, libraries, options) and every file that a schema names are as they were (``ground.py``);
-- the listing of the raw folder is the same, and each file that was read has the same digest;
-- the certificate in the folder is the one of the record, byte for byte; the digests it binds of inputs, and of the
-  files that records name, are those found now; every shard it names is whole.
+- the program, its libraries, its options and every file that a schema names are unchanged;
+- the listing of the raw folder is unchanged, and each file that was read has the same digest;
+- the certificate in the output folder is the one of the record, to the byte; its digests of inputs, and of the files
+  that records refer to, are those found now; every shard that it names is intact.
 
-So nothing false can come of a record: what it says of files is checked against them, and the certificate is not made
-from it. Anything else is a whole run. Stamps of files are trusted as ``certificate/cache.py`` says, never of files
-that changed just before they were looked at.
+Otherwise the run does the whole job. A false record cannot give a false result: the certificate is not made from the
+record, and every statement of the record about a file is checked against the file.
 """
 
 from __future__ import annotations
@@ -25,11 +23,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pipeline
-from pipeline.certificate.cache import HashCache, KeptFile, settled, stamp
+from pipeline.certificate.cache import CacheFile, HashCache, file_stamp, is_settled
 from pipeline.certificate.digest import digest_of, sha256
 from pipeline.certificate.statement import CERTIFICATE, Statement
 from pipeline.findings import FileNote
-from pipeline.publish import CleanFolder, PublishOutcome
+from pipeline.publish import CleanFolder
 from pipeline.readers.discover import listing_digest
 from pipeline.reasons import Reason
 from pipeline.report.events import Options, Summary, Watch
@@ -39,25 +37,23 @@ if TYPE_CHECKING:
     from pipeline.schema.load import LoadedSchema
 
 
-# The ground a result stands on, beside the raw files: the program, its libraries, the options, and every
-# file that a schema names. Taken before a run and compared before the next one, without reading a schema or
-# loading a tokenizer.
+# What decides a result apart from the raw files: the program, its libraries, its options, the files of the schemas.
 
 
 FILES = 10_000
-"""Most files of a folder that a schema names; a larger one is not watched, so its runs are whole runs."""
+"""Largest number of files in a folder that a schema names; with a larger folder, every run does the whole job."""
 
 FileState = list[Any] | None
-"""Of a file its stamp; of a folder the name and stamp of each file in it; of what is not there, None."""
+"""The stamp of a file; for a folder, the name and stamp of each file in it; None for a path that does not exist."""
 
 
 def program_fingerprint(options: Options) -> str:
-    """Digest of the program's own files, the interpreter, the installed libraries, and the options that decide."""
+    """Digest of the program's files, the interpreter, the installed libraries, and the options that decide bytes."""
     return digest_of(
         {
             "version": [pipeline.__version__, pipeline.SEMANTICS, sys.version],
-            "program": sorted(_files(Path(pipeline.__file__).parent)),
-            "libraries": list(_installed()),
+            "program": sorted(_program_files(Path(pipeline.__file__).parent)),
+            "libraries": list(_installed_libraries()),
             "raw": os.fsdecode(os.path.realpath(options.raw)),
             "schemas": [str(path.absolute()) for path in options.schemas],
             "max_quarantine": repr(options.max_quarantine),
@@ -66,10 +62,10 @@ def program_fingerprint(options: Options) -> str:
 
 
 def files_of_schemas(schemas: Iterable[LoadedSchema]) -> list[Path] | None:
-    """Files and folders that schemas name, their own files and those of presets included; None where one names
-    something of the network.
+    """The files and folders that schemas name, their own files and those of presets included; None where a schema
+    names a hub id.
 
-    A model's configuration stands for its whole folder: the weights beside it are looked at, too.
+    The configuration of a model stands for its whole folder, with the weights in it.
     """
     paths: list[Path] = []
     for loaded in schemas:
@@ -90,47 +86,47 @@ def files_of_schemas(schemas: Iterable[LoadedSchema]) -> list[Path] | None:
 
 
 def file_states(paths: Sequence[Path]) -> dict[str, FileState]:
-    """Each path as it stands."""
-    return {str(path.absolute()): _facts(path) for path in paths}
+    """The current state of each path, by absolute path."""
+    return {str(path.absolute()): _file_state(path) for path in paths}
 
 
-def are_settled(looked: Mapping[str, FileState]) -> bool:
-    """Whether all files are there and none changed just now, so that their stamps can be trusted from now on."""
-    stamps = [one for facts in looked.values() if facts for one in _stamps(facts)]
-    return None not in looked.values() and all(settled(tuple(one)) for one in stamps)
+def are_settled(states: Mapping[str, FileState]) -> bool:
+    """Whether all files exist and none changed just now, so that their stamps can be trusted."""
+    stamps = [stamp for state in states.values() if state for stamp in _stamps(state)]
+    return None not in states.values() and all(is_settled(tuple(stamp)) for stamp in stamps)
 
 
-def _stamps(facts: list[Any]) -> list[Any]:
-    return [facts] if isinstance(facts[0], int) else [one for _, one in facts]
+def _stamps(state: list[Any]) -> list[Any]:
+    return [state] if isinstance(state[0], int) else [stamp for _, stamp in state]
 
 
-def _facts(path: Path) -> FileState:
+def _file_state(path: Path) -> FileState:
     if not path.is_dir():
-        found = stamp(path)
-        return None if found is None else list(found)
+        stamp = file_stamp(path)
+        return None if stamp is None else list(stamp)
     names = sorted(os.listdir(path))  # noqa: PTH208 - names alone
     if len(names) > FILES:
         return None
-    stamps = [(name, stamp(path / name)) for name in names]
-    return [[name, list(found)] for name, found in stamps if found is not None]
+    stamps = [(name, file_stamp(path / name)) for name in names]
+    return [[name, list(stamp)] for name, stamp in stamps if stamp is not None]
 
 
-def _files(folder: Path) -> Iterator[list[Any]]:
-    """Name, size and time of each file of the program."""
+def _program_files(folder: Path) -> Iterator[list[Any]]:
+    """Path, size and mtime of each file of the program."""
     for entry in os.scandir(folder):
         if entry.is_dir(follow_symlinks=False):
             if entry.name != "__pycache__":
-                yield from _files(Path(entry.path))
+                yield from _program_files(Path(entry.path))
         else:
-            facts = entry.stat()
-            yield [entry.path, facts.st_size, facts.st_mtime_ns]
+            info = entry.stat()
+            yield [entry.path, info.st_size, info.st_mtime_ns]
 
 
-def _installed() -> Iterator[list[str]]:
-    """Every library that can be imported, with its version: installers name its folder of facts by both."""
-    for place in sys.path:
+def _installed_libraries() -> Iterator[list[str]]:
+    """Every installed library with its version: the name of its metadata folder holds both."""
+    for folder in sys.path:
         try:
-            names = os.listdir(place or ".")  # noqa: PTH208 - names alone
+            names = os.listdir(folder or ".")  # noqa: PTH208 - names alone
         except OSError:
             continue
         yield sorted(
@@ -138,14 +134,13 @@ def _installed() -> Iterator[list[str]]:
         )
 
 
-# A run that finds nothing changed ends here: no schema is parsed, no tokenizer loaded, no row and no shard
-# read.
+# The record of a finished run, and the run that it spares.
 
 
 SUFFIX = ".run"
 FORM = {
-    "circumstances": str,
-    "looked": dict,
+    "program": str,
+    "states": dict,
     "listing": str,
     "certificate": str,
     "claimed": dict,
@@ -155,27 +150,30 @@ FORM = {
 
 @dataclass(frozen=True, slots=True)
 class NamedSchema:
-    """A schema, as far as a report names it."""
+    """A schema of which only the name is known; it stands for a contract in reports."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What a finished run leaves to the next; also what is told of the plan of a run that finds nothing changed.
+    """The record of a finished run. In a run without changes it also stands for the plan in reports.
 
     Attributes:
-        circumstances, looked, listing: as ``ground`` and ``sources.discover`` give them.
-        certificate: its digest.
+        program: fingerprint of the program (``program_fingerprint``).
+        states: state of each file that a schema names (``file_states``).
+        listing: digest of the listing of the raw folder (``pipeline.readers.discover.listing``).
+        certificate: sha256 of the certificate.
         claimed: sha256 of each file that was read, by its path in the raw folder.
-        schemas: their names.
-        files: number of files, counted for each schema that reads them.
-        notes: what was said of files.
+        schemas: names of the schemas.
+        files: number of files, counted once for each schema that reads them.
+        notes: notes on files.
+        faults: always empty: a run with faults leaves no record.
     """
 
-    circumstances: str
-    looked: Mapping[str, FileState]
-    listing_digest: str
+    program: str
+    states: Mapping[str, FileState]
+    listing: str
     certificate: str
     claimed: Mapping[str, str]
     schemas: tuple[str, ...]
@@ -185,7 +183,7 @@ class RunRecord:
 
     @property
     def inputs(self) -> range:
-        """As many as there are files."""
+        """One number per file, as the plan has one input per file."""
         return range(self.files)
 
     @property
@@ -195,20 +193,23 @@ class RunRecord:
 
 
 def keep_record(
-    options: Options, circumstances: str, looked: Mapping[str, FileState], plan: Plan, summary: Summary
+    options: Options, program: str, states: Mapping[str, FileState], plan: Plan, summary: Summary
 ) -> None:
-    """Leave a record for the next run, where this one has no fault and nothing it looked at had changed just before.
+    """Write the record for the next run, or remove it where the run has faults or ``states`` is empty.
 
     Args:
-        circumstances, looked: as they were before a schema was read.
+        options: of the run.
+        program, states: fingerprint of the program and states of the schemas' files, taken before the first schema was
+            read; without states where a file changed just before.
+        plan, summary: of the run.
     """
-    notes = KeptFile(options.clean, SUFFIX)
-    if summary.faults or not looked:
-        notes.remove()
+    file = CacheFile(options.clean, SUFFIX)
+    if summary.faults or not states:
+        file.remove()
         return
     record = {
-        "circumstances": circumstances,
-        "looked": looked,
+        "program": program,
+        "states": states,
         "listing": plan.listing,
         "certificate": sha256(summary.outcome.statement.to_bytes()),
         "claimed": {one.claim.source: one.sha256 for one in plan.inputs},
@@ -216,12 +217,12 @@ def keep_record(
         "files": len(plan.inputs),
         "notes": [[n.reason.slug, n.source, n.found, n.expected] for n in summary.notes],
     }
-    if record != notes.read():
-        notes.write(record)
+    if record != file.read():
+        file.write(record)
 
 
-def unchanged(options: Options, watch: Watch) -> Summary | None:
-    """Publish the certificate in the folder once more, where nothing changed; None where a whole run must look.
+def publish_unchanged(options: Options, watch: Watch) -> Summary | None:
+    """Publish the certificate in the folder again when nothing changed; None when the whole job must run.
 
     Raises:
         BusyError, StorageError: as every run.
@@ -229,10 +230,10 @@ def unchanged(options: Options, watch: Watch) -> Summary | None:
     start = time.monotonic()
     if options.force or options.keys or not (options.clean / CERTIFICATE).is_file():
         return None
-    record = _record(KeptFile(options.clean, SUFFIX).read())
-    if record is None or record.circumstances != program_fingerprint(options):
+    record = _parse_record(CacheFile(options.clean, SUFFIX).read())
+    if record is None or record.program != program_fingerprint(options):
         return None
-    if file_states([Path(name) for name in record.looked]) != record.looked:
+    if file_states([Path(name) for name in record.states]) != record.states:
         return None
     cache = HashCache(options.raw)
     if (
@@ -243,41 +244,39 @@ def unchanged(options: Options, watch: Watch) -> Summary | None:
         return None
     with CleanFolder(options.clean, fsync=options.fsync) as folder:
         planned = time.monotonic()
-        outcome = folder.confirm(record.certificate, lambda statement: _agrees(cache, record, statement))
+        outcome = folder.confirm(
+            record.certificate, lambda statement: _has_same_inputs(statement, record, cache)
+        )
         if outcome is None:
             return None
         watch.planned(record, 0)
     cache.save()
     seconds = {"plan": planned - start, "commit": time.monotonic() - planned}
-    return Summary(outcome, record.notes, (), _sources(outcome), seconds)
+    sources = {one["source"] for one in outcome.statement.predicate["partitions"]}
+    return Summary(outcome, record.notes, (), len(sources), seconds)
 
 
-def _agrees(cache: HashCache, record: RunRecord, statement: Statement) -> bool:
-    """Whether the certificate binds the inputs that were found, and the files its records name are as it says."""
+def _has_same_inputs(statement: Statement, record: RunRecord, cache: HashCache) -> bool:
+    """Whether the certificate binds the digests of the record, and those of the files that its records refer to."""
     partitions = statement.predicate["partitions"]
-    refers = {name: digest for one in partitions for name, digest in one["refers"].items()}
-    return all(record.claimed.get(one["source"]) == one["sha256"] for one in partitions) and cache.have(
-        refers
-    )
+    if any(record.claimed.get(one["source"]) != one["sha256"] for one in partitions):
+        return False
+    return cache.have({name: digest for one in partitions for name, digest in one["refers"].items()})
 
 
-def _sources(outcome: PublishOutcome) -> int:
-    return len({one["source"] for one in outcome.statement.predicate["partitions"]})
-
-
-def _record(value: Any) -> RunRecord | None:
-    """The record, None where it has not the form."""
+def _parse_record(value: Any) -> RunRecord | None:
+    """The record of a cached value; None where it has another form."""
     try:
-        facts = {field.name: value[field.name] for field in fields(RunRecord) if field.name != "faults"}
-        if any(not isinstance(facts[name], kind) for name, kind in FORM.items()):
+        values = {field.name: value[field.name] for field in fields(RunRecord) if field.name != "faults"}
+        if any(not isinstance(values[name], kind) for name, kind in FORM.items()):
             return None
-        facts["schemas"] = tuple(value["schemas"])
-        if any(not isinstance(name, str) for name in facts["schemas"]):
+        values["schemas"] = tuple(value["schemas"])
+        if any(not isinstance(name, str) for name in values["schemas"]):
             return None
-        facts["notes"] = tuple(
+        values["notes"] = tuple(
             FileNote(Reason.of(slug), source, found, expected)
             for slug, source, found, expected in value["notes"]
         )
-        return RunRecord(**facts)
+        return RunRecord(**values)
     except (KeyError, TypeError, ValueError):
         return None

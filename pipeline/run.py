@@ -1,4 +1,4 @@
-"""The whole job on one page: plan, partitions, duplicates, publish, summary."""
+"""The whole job: plan, partitions, duplicates, publish, summary."""
 
 from __future__ import annotations
 
@@ -25,30 +25,33 @@ from pipeline.rerun import keep_record
 from pipeline.schema.load import LoadedSchema, load_schemas
 from pipeline.worker import Task, forget, process_partition
 
-# What a refused run says of its files: a budget speaks of records, and the user wants to know of both at
-# once.
-
-
 MOST_FILES = 5
-"""Files named in one message."""
+"""Largest number of files named in one message."""
 
-_NOTHING = (Reason.FILE_EMPTY, Reason.SHEET_UNREAD, Reason.SHEET_HIDDEN)
-"""Why a file that could be read gave no record."""
+_NO_RECORD = (Reason.FILE_EMPTY, Reason.SHEET_UNREAD, Reason.SHEET_HIDDEN)
+"""Reasons why a readable file has no record."""
 
 
 @contextmanager
 def naming_files(notes: Sequence[FileNote], *, read: bool) -> Iterator[None]:
-    """Add to a ``GateError`` what is wrong with the files, or, where no record was read (``read``), what they hold."""
+    """Add the faults of files to a ``GateError``, which itself names records only.
+
+    Args:
+        notes: the notes on files.
+        read: whether any record was read; if not, the error also names the files without a record.
+    """
     try:
         yield
     except GateError as error:
-        told = [
-            n for n in notes if n.reason.facts.default is Policy.ERROR or (not read and n.reason in _NOTHING)
+        named = [
+            n
+            for n in notes
+            if n.reason.facts.default is Policy.ERROR or (not read and n.reason in _NO_RECORD)
         ]
-        if not told:
+        if not named:
             raise
-        lines = [str(note) for note in told[:MOST_FILES]]
-        more = len(told) - len(lines)
+        lines = [str(note) for note in named[:MOST_FILES]]
+        more = len(named) - len(lines)
         if more:
             lines.append(f"and {more} more")
         raise GateError(
@@ -60,51 +63,48 @@ def naming_files(notes: Sequence[FileNote], *, read: bool) -> Iterator[None]:
         ) from error
 
 
-# The whole job on one page: plan → partitions → commit → summary.
-
-
 def run(options: Options, watch: Watch) -> Summary:
     """Do the whole job.
 
     Raises:
-        CleanroomError: with the exit code of what went wrong; then nothing is published.
+        CleanroomError: of the kind of the fault, with its exit code; nothing is published.
     """
     clock = _Clock()
     forget()
-    around, looked = rerun.program_fingerprint(options), rerun.file_states(options.schemas)
+    program, states = rerun.program_fingerprint(options), rerun.file_states(options.schemas)
     schemas = _with_budget(load_schemas(list(options.schemas)), options.max_quarantine)
     named = rerun.files_of_schemas(schemas)
-    looked = {**rerun.file_states(named), **looked} if named is not None else {}
-    looked = looked if rerun.are_settled(looked) else {}
-    _apart(options.raw, options.clean)
+    states = {**rerun.file_states(named), **states} if named is not None else {}
+    states = states if rerun.are_settled(states) else {}
+    _check_folders(options.raw, options.clean)
     check_raw(options.raw)
     with ExitStack() as stack:
         folder = _Folder(options, stack)
         plan = make_plan(options.raw, schemas, folder.known, folder.cache)
         clock.lap("plan")
-        found, tasks = _tasks(plan, folder, options)
+        reused, tasks = _tasks(plan, folder, options)
         watch.planned(plan, len(tasks))
-        made = _engine(options.engine)(
+        results = _engine(options.engine)(
             tasks, _worker(watch, options, len(tasks)), options.workers, watch.partition
         )
         clock.lap("partitions")
-        receipts, faults = _sound(found, made)
+        receipts, faults = _complete_files(reused, results)
         receipts, repeated, more = _second_pass(plan, folder, options, receipts, watch)
         clock.lap("second pass")
         faults = (*faults, *more)
         _refuse_unreadable((*plan.faults, *faults), receipts)
-        plan = replace(plan, notes=(*plan.notes, *_empty(plan.notes, receipts)))
+        plan = replace(plan, notes=(*plan.notes, *_notes_on_empty_files(plan.notes, receipts)))
         with naming_files((*plan.notes, *plan.faults, *faults), read=any(r.rows_read for r in receipts)):
             outcome = folder.clean.publish(plan.certificate_inputs(faults, repeated), receipts, options.keys)
         clock.lap("commit")
-        sources = {receipt.source for receipt in found}
+        sources = {receipt.source for receipt in reused}
         summary = Summary(outcome, plan.notes, (*plan.faults, *faults), len(sources), clock.laps)
-        keep_record(options, around, looked, plan, summary)
+        keep_record(options, program, states, plan, summary)
     return summary
 
 
 class _Folder:
-    """The output folder, locked, and what is known from the run before."""
+    """The locked output folder, with the receipts and notes of the previous run."""
 
     def __init__(self, options: Options, stack: ExitStack) -> None:
         self.clean = stack.enter_context(CleanFolder(options.clean, fsync=options.fsync, force=options.force))
@@ -117,26 +117,26 @@ class _Folder:
         self.known: Known = self._known
 
     def locate(self, name: str) -> Path:
-        """Where a shard lies now: just written, or in its place since the run before."""
+        """The path of a shard: in the staging folder of this run, or published by a previous one."""
         staged = self.clean.staging / name
         return staged if staged.exists() else self.clean.path / name
 
     def find(self, memo: str) -> tuple[Receipt, ...] | None:
-        """Receipts of an unchanged source, where the files its records name are unchanged, too."""
+        """The receipts of an unchanged source; None where it, or a file that its records refer to, changed."""
         receipts = self.clean.find(memo)
         if receipts is None:
             return None
-        named = {name: digest for receipt in receipts for name, digest in receipt.refers.items()}
-        return receipts if self.cache.have(named) else None
+        refers = {name: digest for receipt in receipts for name, digest in receipt.refers.items()}
+        return receipts if self.cache.have(refers) else None
 
     def _known(self, memo: str, source: str) -> tuple[FileNote, ...] | None:
         notes = tuple(self._notes.get(source, ()))
-        # A note does not say whose schema's it is: where there were several, the file is inspected again.
+        # A note does not name its schema. With several schemas, the file is inspected again.
         return notes if self.find(memo) is not None and not (notes and self._several) else None
 
 
 class _Clock:
-    """Wall-clock seconds of each step; they go to the run record, never into the certificate."""
+    """Wall-clock seconds of each step, for the run record; the certificate holds no times."""
 
     def __init__(self) -> None:
         self.laps: dict[str, float] = {}
@@ -149,15 +149,15 @@ class _Clock:
 
 
 def _tasks(plan: Plan, folder: _Folder, options: Options) -> tuple[list[Receipt], list[Task]]:
-    """Receipts taken over, and the tasks that are left, in the order of the inputs."""
-    found: list[Receipt] = []
+    """The reused receipts, and a task for each other partition, in the order of the inputs."""
+    reused: list[Receipt] = []
     tasks: list[Task] = []
     for one in plan.inputs:
         if (receipts := folder.find(one.memo)) is not None:
-            found += receipts
+            reused += receipts
         else:
             tasks += [_task(plan, folder, options, one, partition) for partition in one.partitions]
-    return found, tasks
+    return reused, tasks
 
 
 def _task(
@@ -178,58 +178,58 @@ def _task(
 def _second_pass(
     plan: Plan, folder: _Folder, options: Options, receipts: list[Receipt], watch: Watch
 ) -> tuple[list[Receipt], dict[str, Mapping[str, int]], tuple[FileNote, ...]]:
-    """Look at all partitions together for content that stands twice; do those again that lose a record by it.
+    """Find repeated records across all partitions, and process those partitions again that lose a record.
 
     Returns:
-        The receipts; by schema, the records that are only counted, by reason; files that failed meanwhile.
+        All receipts; by schema and reason, the number of repeated records that stay; the faults of files.
     """
     repeated: dict[str, Mapping[str, int]] = {}
     tasks: list[Task] = []
     replaced: set[tuple[str, str, int]] = set()
-    kept = KeyCache(folder.clean.path)
+    cache = KeyCache(folder.clean.path)
     inputs = {(plan.contracts[one.claim.schema_index].name, one.claim.source): one for one in plan.inputs}
     for loaded in plan.schemas:
-        mine = sorted((r for r in receipts if r.contract == loaded.schema.name), key=lambda r: r.order)
-        found = find_repeats(loaded.schema, mine, folder.locate, kept)
+        own = sorted((r for r in receipts if r.contract == loaded.schema.name), key=lambda r: r.order)
+        found = find_repeats(loaded.schema, own, folder.locate, cache)
         repeated[loaded.schema.name] = found.flagged
-        for place, receipt in enumerate(mine):
-            wanted = found.rejected.get(place, ())
-            if wanted == receipt.repeats:
+        for index, receipt in enumerate(own):
+            repeats = found.rejected.get(index, ())
+            if repeats == receipt.repeats:
                 continue
             one = inputs[receipt.contract, receipt.source]
             partition = next(p for p in partitions_of(plan, one) if p.order == receipt.chunk)
-            tasks.append(_task(plan, folder, options, one, partition, wanted))
+            tasks.append(_task(plan, folder, options, one, partition, repeats))
             replaced.add(receipt.order)
-    kept.save()
+    cache.save()
     left = [receipt for receipt in receipts if receipt.order not in replaced]
-    made = _engine(options.engine)(tasks, process_partition, options.workers, watch.partition)
-    receipts, faults = _sound(left, made)
+    results = _engine(options.engine)(tasks, process_partition, options.workers, watch.partition)
+    receipts, faults = _complete_files(left, results)
     return receipts, repeated, faults
 
 
 def _worker(watch: Watch, options: Options, tasks: int) -> Callable[[Task], Receipt | FileNote]:
-    """What an engine calls for each task. In this process, each batch can be told of."""
+    """The function that an engine calls for each task. In this process, it also reports each batch."""
     if options.engine == "local" and (options.workers == 1 or tasks == 1):
         return lambda task: process_partition(task, watch.batch)
     return process_partition
 
 
-def _sound(
-    found: list[Receipt], made: Sequence[Receipt | FileNote]
+def _complete_files(
+    reused: list[Receipt], results: Sequence[Receipt | FileNote]
 ) -> tuple[list[Receipt], tuple[FileNote, ...]]:
-    """Receipts of whole files, and the faults: a file one of whose partitions failed gives nothing."""
-    faults = tuple(dict.fromkeys(one for one in made if isinstance(one, FileNote)))
+    """The receipts of complete files, and the faults: when one partition of a file fails, the whole file does."""
+    faults = tuple(dict.fromkeys(one for one in results if isinstance(one, FileNote)))
     failed = {fault.source for fault in faults}
-    receipts = [*found, *(one for one in made if isinstance(one, Receipt))]
+    receipts = [*reused, *(one for one in results if isinstance(one, Receipt))]
     return [one for one in receipts if one.source not in failed], faults
 
 
-def _empty(notes: Sequence[FileNote], receipts: Sequence[Receipt]) -> list[FileNote]:
-    """Files and sheets that gave no record, though they hold something: a header, blank rows."""
+def _notes_on_empty_files(notes: Sequence[FileNote], receipts: Sequence[Receipt]) -> list[FileNote]:
+    """Notes on files and sheets that hold rows (a header, blank rows) but no record."""
     records: Counter[tuple[str, str | None]] = Counter()
     for receipt in receipts:
         records[receipt.source, receipt.sheet] += receipt.certified + receipt.quarantined
-    said = {note.source for note in notes if note.reason is Reason.FILE_EMPTY}
+    noted = {note.source for note in notes if note.reason is Reason.FILE_EMPTY}
     return [
         FileNote(
             Reason.FILE_EMPTY,
@@ -238,12 +238,12 @@ def _empty(notes: Sequence[FileNote], receipts: Sequence[Receipt]) -> list[FileN
             "records",
         )
         for (source, sheet), count in sorted(records.items(), key=lambda item: (item[0][0], item[0][1] or ""))
-        if not count and source not in said
+        if not count and source not in noted
     ]
 
 
 def _refuse_unreadable(faults: Sequence[FileNote], receipts: Sequence[Receipt]) -> None:
-    """Where no record at all was read, what is wrong with the files is the error."""
+    """Raise ``InputError`` with the faults of the files where no record was read."""
     if not faults or any(receipt.rows_read for receipt in receipts):
         return
     first, others = faults[0], len(faults) - 1
@@ -270,8 +270,8 @@ def _with_budget(schemas: list[LoadedSchema], rate: float | None) -> list[Loaded
     ]
 
 
-def _apart(raw: Path, clean: Path) -> None:
-    """The output may not lie inside the input, nor the input inside the output."""
+def _check_folders(raw: Path, clean: Path) -> None:
+    """Raise ``SchemaError`` where one of the two folders is inside the other."""
     inside, outside = raw.resolve(), clean.resolve()
     if outside == inside or inside in outside.parents or outside in inside.parents:
         raise SchemaError(

@@ -1,6 +1,6 @@
-"""One partition, from its bytes to its shards: the one short loop over the stages.
+"""Process one partition, from its bytes to its shards.
 
-Pure: what it writes and returns depends on the task alone, so any engine, order or repetition gives the same.
+The shards and the receipt depend on the task alone, so every engine, order and repetition gives the same result.
 """
 
 from __future__ import annotations
@@ -36,14 +36,11 @@ if TYPE_CHECKING:
     from pipeline.schema.model import Schema
 
 
-# Reading: the batches of one partition, whatever its format.
-
-
 def read_partition(partition: Partition, path: Path, schema: Schema, fields: Sequence[Field]) -> Reading:
     """Read a partition of the file at ``path``.
 
-    Yields ``(Batch, Findings)``; the ids of a batch count from 0 over the partition. A bad record is in its
-    batch, with a finding. Raises ``FileFault``, at once or while iterating, when the file itself fails.
+    Yields ``(Batch, Findings)``; ids of records count from 0 over the partition. A bad record stays in its batch and
+    has a finding. Raises ``FileFault``, at once or during the iteration, when the file itself cannot be read.
     """
     rows = load_reader(partition.format, partition.source).read(partition, path, schema, fields)
     if schema.read.group_by is None:
@@ -53,16 +50,13 @@ def read_partition(partition: Partition, path: Path, schema: Schema, fields: Seq
     return group_rows(rows, partition, schema, fields)
 
 
-# One partition, from its bytes to its shards: the one short loop over the stages.
-
-
 PAGES_AT_ONCE = 256
-"""Records whose page images are held at a time: 150 kB of pixels a page."""
+"""Number of records whose page images are in memory at the same time: 150 kB of pixels per page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """All that a worker needs for one partition; plain data, so that it travels to any process."""
+    """Everything that a worker needs for one partition, as plain data that pickles."""
 
     partition: Partition
     schema_json: str
@@ -74,12 +68,12 @@ class Task:
     stamp: tuple[int, int, int]
     fsync: bool = True
     repeats: tuple[Repeat, ...] = ()
-    """Records that the second pass takes out."""
+    """Records that the second pass removes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What one batch added, for whoever shows it."""
+    """The number of rows, quarantined records and tokens of one batch, for the progress display."""
 
     rows: int
     quarantined: int
@@ -93,7 +87,7 @@ def process_partition(task: Task, watch: OnProgress | None = None) -> Receipt | 
     """Read, judge, encode and write one partition.
 
     Returns:
-        The receipt; or, where the file itself fails, what is wrong with it. Its shards are then named by nobody.
+        The receipt; or a note on the fault when the file itself cannot be read. No receipt then names its shards.
     """
     line = _stages(task.schema_json, task.schema_path, task.raw)
     line.start()
@@ -123,11 +117,11 @@ def process_partition(task: Task, watch: OnProgress | None = None) -> Receipt | 
 def _run_stages(
     line: Stages, batch: Batch, findings: Findings, task: Task
 ) -> tuple[Batch, Batch, Samples, Findings]:
-    """One batch through the line: (whole batch, bad records, certified samples, all findings)."""
+    """Run all stages on one batch: (all records, bad records, certified samples, all findings)."""
     for stage in line.records:
         batch, found = stage(batch)
         findings.extend(found)
-    _repeated(batch, findings, task)
+    _add_repeats(batch, findings, task)
     good, bad = split(batch, findings)
     if not len(good):
         return batch, bad, Samples(line.shard.empty_table(), np.empty(0, np.int64)), findings
@@ -137,22 +131,22 @@ def _run_stages(
     samples, found = line.certify(without(samples, found))
     findings.extend(found)
     samples = with_notes(without(samples, found), findings)
-    _none_lost(good, samples, findings)
+    _check_none_lost(good, samples, findings)
     samples = with_content_id(samples, [field.name for field in line.context.columns])
     _, bad = split(batch, findings)
     return batch, bad, samples, findings
 
 
-def _none_lost(good: Batch, samples: Samples, findings: Findings) -> None:
-    """A good record gives a sample, or a finding says why not: anything else would lose it without a word."""
+def _check_none_lost(good: Batch, samples: Samples, findings: Findings) -> None:
+    """Check that every good record gives a sample or has a finding; raises ``LostRecord``."""
     kept = np.isin(good.ids, samples.ids) | np.isin(good.ids, findings.rejected())
     if not kept.all():
         rows = good.rows[~kept][:5].tolist()
         raise LostRecord(f"{good.source}: rows {rows} gave neither a sample nor a finding")
 
 
-def _repeated(batch: Batch, findings: Findings, task: Task) -> None:
-    """Findings of the second pass on records of this batch."""
+def _add_repeats(batch: Batch, findings: Findings, task: Task) -> None:
+    """Add the findings of the second pass on records of this batch."""
     for repeat in task.repeats:
         findings.add(
             Reason.of(repeat.reason), Policy.QUARANTINE, "", batch.ids[batch.rows == repeat.row], found=repeat.first
@@ -160,11 +154,11 @@ def _repeated(batch: Batch, findings: Findings, task: Task) -> None:
 
 
 class LostRecord(RuntimeError):
-    """An error of this program: the accounts would not be whole."""
+    """A fault of this program: the counts of a partition would not add up."""
 
 
 class _Accounts:
-    """Writers and counts of one partition."""
+    """The shard writers and the counts of one partition."""
 
     def __init__(self, task: Task, line: Stages) -> None:
         self._task, self._line = task, line
@@ -236,14 +230,14 @@ class _Accounts:
         self._pages.write(samples.pages.take(pa.array(fresh.values(), pa.int64())))
 
     def abort(self) -> None:
-        """Remove what is not finished."""
+        """Remove the unfinished shards."""
         for writer in self._writers.values():
             writer.abort()
         self._quarantine.abort()
 
     def receipt(self, reading: Reading) -> Receipt:
-        """Close the shards and give the accounts."""
-        # Only what was found is counted: a reader may name a count of zero, or not.
+        """Close the shards and return the receipt."""
+        # Readers differ in whether they name a count of zero, so zeros are left out.
         task = self._task
         dropped = {name: count for name, count in sorted(reading.dropped.items()) if count}
         parts = {name: writer.close() for name, writer in self._writers.items()}
@@ -271,7 +265,7 @@ class _Accounts:
 
 
 def split_keys(whole: Batch, samples: Samples, rule: Split) -> list[str]:
-    """The split key of each sample: a column's value, or the record's own tokens."""
+    """The split key of each sample: the value of a column, or the tokens of the record."""
     if rule.key == "content":
         return [str(ids) for ids in samples.table["input_ids"].to_pylist()]
     column = whole.frame[rule.key].cast(str).to_list()
@@ -279,7 +273,7 @@ def split_keys(whole: Batch, samples: Samples, rule: Split) -> list[str]:
 
 
 def _lengths(samples: Samples) -> Int64s:
-    """Tokens of each sample, int64 [samples]; empty for a table that is not tokenized."""
+    """Number of tokens of each sample, int64 [samples]; empty for a table without tokens."""
     if "input_ids" not in samples.table.column_names:
         return np.empty(0, np.int64)
     import pyarrow.compute as pc
@@ -289,11 +283,11 @@ def _lengths(samples: Samples) -> Int64s:
 
 
 def forget() -> None:
-    """Build the stages anew when they are next asked for: a tokenizer or model file may have changed since."""
+    """Drop the built stages, because a tokenizer or model file may have changed."""
     _stages.cache_clear()
 
 
 @lru_cache(maxsize=16)
 def _stages(schema_json: str, schema_path: str, raw: str) -> Stages:
-    """The stages, built once a process."""
+    """The stages of a schema, built once per process."""
     return build_stages(LoadedSchema(schema_from_json(schema_json), Path(schema_path)), Path(raw))

@@ -71,10 +71,10 @@ def test_any_flipped_or_missing_byte_makes_them_unknown(place: Path) -> None:
      b'{"aa": 2}\n12345678', b'{"aa": 1}\n1234567812345678'],
 )  # fmt: skip
 def test_another_form_is_unknown(place: Path, content: bytes) -> None:
-    from pipeline.certificate.cache import KeptFile
+    from pipeline.certificate.cache import CacheFile
     from pipeline.duplicates import SUFFIX
 
-    KeptFile(Path("/clean"), SUFFIX, place).write_bytes(content)
+    CacheFile(Path("/clean"), SUFFIX, place).write_bytes(content)
     assert KeyCache(Path("/clean"), place).of("aa", lambda: read([9])).tolist() == [9]
 
 

@@ -15,7 +15,7 @@ import pytest
 import pipeline.run
 from pipeline import rerun
 from pipeline.certificate import cache as caches
-from pipeline.certificate.cache import KeptFile
+from pipeline.certificate.cache import CacheFile
 from pipeline.certificate.verify import verify
 from pipeline.cli import run
 from pipeline.report.events import Options, SilentWatch, Summary
@@ -50,9 +50,9 @@ class Project:
         time.sleep(0.02)
 
     @property
-    def notes(self) -> KeptFile:
+    def notes(self) -> CacheFile:
         """The record."""
-        return KeptFile(self.clean, rerun.SUFFIX)
+        return CacheFile(self.clean, rerun.SUFFIX)
 
     def run(self, **options: Any) -> Summary:
         """Run as the command line does; ``self.whole`` counts the runs that looked at everything."""
@@ -186,6 +186,26 @@ def test_any_change_is_found(project: Project, change: Callable[[Project], None]
     assert project.rerun()
 
 
+@pytest.mark.parametrize(
+    ("edited", "reused", "certified"),
+    [("columns: {text: {required: false, blank: allow}}", 0, 15), ("description: other words", 3, 12)],
+)
+def test_an_edited_preset_is_found_and_what_depends_on_it_made_anew(
+    project: Project, edited: str, reused: int, certified: int
+) -> None:
+    preset = project.place / "own.yaml"
+    preset.write_text("description: words\n")
+    project.schema.write_text(SCHEMA + "preset: ./own.yaml\n")
+    assert project.rerun()
+    assert not project.rerun()
+    preset.write_text(edited + "\n")
+    before = project.whole
+    summary = project.run()
+    assert project.whole == before + 1
+    assert (summary.reused, summary.totals["certified"]) == (reused, certified)
+    assert not project.rerun()
+
+
 def test_a_file_touched_is_hashed_and_nothing_else_is_done(project: Project) -> None:
     (project.raw / "1.csv").touch()
     assert not project.rerun()
@@ -257,7 +277,7 @@ def _without_key(record: dict[str, Any], project: Project) -> None:
     del record["listing"]
 
 
-@pytest.mark.parametrize("name", ["looked", "claimed", "certificate", "files", "schemas", "notes"])
+@pytest.mark.parametrize("name", ["states", "claimed", "certificate", "files", "schemas", "notes"])
 @pytest.mark.parametrize("value", [None, [[]], 1.5])
 def test_a_record_of_another_form_is_none(project: Project, name: str, value: object) -> None:
     project.notes.write(project.notes.read() | {name: value})

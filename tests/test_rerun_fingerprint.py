@@ -13,7 +13,7 @@ from pipeline.report.events import Options
 from pipeline.schema.load import load_schema
 
 
-def circumstances(**facts: object) -> str:
+def fingerprint(**facts: object) -> str:
     options = {"raw": Path("raw"), "clean": Path("clean"), "schemas": (Path("a.yaml"),)} | facts
     return rerun.program_fingerprint(Options(**options))  # type: ignore[arg-type]
 
@@ -29,10 +29,10 @@ def _program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_same_circumstances_have_one_digest(tmp_path: Path) -> None:
-    before = circumstances()
+    before = fingerprint()
     (tmp_path / "program" / "__pycache__" / "x.pyc").write_text("")
-    assert circumstances() == before
-    assert circumstances(workers=8, engine="ray", fsync=False) == before
+    assert fingerprint() == before
+    assert fingerprint(workers=8, engine="ray", fsync=False) == before
 
 
 @pytest.mark.parametrize(
@@ -40,19 +40,19 @@ def test_the_same_circumstances_have_one_digest(tmp_path: Path) -> None:
     [{"raw": Path("other")}, {"schemas": (Path("b.yaml"),)}, {"schemas": ()}, {"max_quarantine": 0.5}],
 )
 def test_other_options_have_another(facts: dict[str, object]) -> None:
-    assert circumstances(**facts) != circumstances()
+    assert fingerprint(**facts) != fingerprint()
 
 
 def test_a_changed_program_has_another(tmp_path: Path) -> None:
-    before = circumstances()
+    before = fingerprint()
     (tmp_path / "program" / "__init__.py").write_text("x = 1")
-    assert circumstances() != before
+    assert fingerprint() != before
 
 
 def test_another_version_of_a_library_has_another(tmp_path: Path) -> None:
-    before = circumstances()
+    before = fingerprint()
     (tmp_path / "place" / "polars-1.0.dist-info").rename(tmp_path / "place" / "polars-1.1.dist-info")
-    assert circumstances() != before
+    assert fingerprint() != before
 
 
 SCHEMA = """\
@@ -80,10 +80,21 @@ def schema(tmp_path: Path) -> Path:
     return path
 
 
-def _looked(schema: Path) -> dict[str, rerun.FileState]:
+def _states(schema: Path) -> dict[str, rerun.FileState]:
     named = rerun.files_of_schemas([load_schema(schema)])
     assert named is not None
     return rerun.file_states(named)
+
+
+@pytest.mark.parametrize("preset", ["./own.yaml", "../own.yaml"])
+def test_the_file_of_a_preset_is_looked_at(schema: Path, preset: str) -> None:
+    own = schema.parent / preset
+    own.write_text("ignore: [a]\n")
+    schema.write_text(SCHEMA + f"preset: {preset}\n")
+    looked = _states(schema)
+    assert looked == _states(schema)
+    own.write_text("ignore: [a, b]\n")
+    assert _states(schema) != looked
 
 
 @pytest.mark.parametrize(
@@ -92,11 +103,11 @@ def _looked(schema: Path) -> dict[str, rerun.FileState]:
      "model/model.safetensors"],
 )  # fmt: skip
 def test_every_file_that_a_schema_names_is_looked_at(schema: Path, name: str) -> None:
-    looked = _looked(schema)
-    assert looked == _looked(schema)
+    states = _states(schema)
+    assert states == _states(schema)
     path = schema.parent / name
     path.write_text((path.read_text() if path.exists() else "") + " ")
-    assert _looked(schema) != looked
+    assert _states(schema) != states
 
 
 def test_a_tokenizer_of_the_hub_is_not_watched(schema: Path) -> None:
@@ -108,9 +119,9 @@ def test_what_changed_just_now_or_is_not_there_is_not_settled(
     schema: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(caches, "RACY_NS", 0)
-    assert rerun.are_settled(_looked(schema))
+    assert rerun.are_settled(_states(schema))
     (schema.parent / "chat.jinja").unlink()
-    assert not rerun.are_settled(_looked(schema))
+    assert not rerun.are_settled(_states(schema))
     (schema.parent / "chat.jinja").write_text("x")
     monkeypatch.setattr(caches, "RACY_NS", 10**12)
-    assert not rerun.are_settled(_looked(schema))
+    assert not rerun.are_settled(_states(schema))

@@ -44,9 +44,15 @@ def memory(place: Path, out: Path, *, small: bool) -> dict[str, Any]:
             {} if small else {"model.config": base | config_changes}
         )
         told = job(place, out, dataset, given, small=small)
-        counted, budget = estimates.parameters(told.recipe, told.facts), budget_of(told.facts, told.recipe)
-        config, longest = config_of(told.recipe, told.facts), told.facts.number("input_ids", "longest") or 1
-        share = estimates.supervised_share(told.facts)
+        counted, budget = (
+            estimates.parameters(told.recipe, told.certified),
+            budget_of(told.certified, told.recipe),
+        )
+        config, longest = (
+            config_of(told.recipe, told.certified),
+            told.certified.number("input_ids", "longest") or 1,
+        )
+        share = estimates.supervised_share(told.certified)
         guess = estimates.estimate(told.recipe, counted, config, budget, longest, share)
         if device.type == "cuda":
             gc.collect()

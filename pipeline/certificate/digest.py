@@ -1,8 +1,8 @@
-"""Canonical bytes and the digests made of them.
+"""Canonical JSON bytes, and the digests of them.
 
-Every certificate is written in one canonical form: sorted keys, no white space, ASCII only, and no floats, whose
-text differs between programs. The root digest binds each file by name, digest and row count, and everything else
-the certificate says.
+The canonical form has sorted keys, no white space, ASCII characters only, and no floats, because programs write floats
+in different ways. The root digest binds every file by name, digest and row count, and all other content of the
+certificate.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ _ROOT = b"cleanroom-root-v1\n"
 
 
 def canonical(value: Any, *, without_floats: bool = False) -> bytes:
-    """The one way to write a value as JSON; raises ``TypeError`` for a float or anything that is not plain JSON.
+    """The canonical bytes of a value; raises ``TypeError`` for a float or a value that JSON cannot hold.
 
-    ``without_floats`` says that the value is known to hold none, as one that ``read`` gives.
+    ``without_floats`` promises that the value holds no float, as every value that ``parse_json`` returns.
     """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     if not without_floats:
-        # Reading it back is how the C parser finds a float: many times faster than a walk through the values.
-        read(text)
+        # The C parser finds a float many times faster than a walk through the values.
+        parse_json(text)
     return text.encode("ascii") + b"\n"
 
 
-def read(content: str | bytes) -> Any:
-    """The value of JSON; raises ``TypeError`` where a float is in it, ``ValueError`` where it is none."""
+def parse_json(content: str | bytes) -> Any:
+    """The value of a JSON text; raises ``TypeError`` where it holds a float, ``ValueError`` where it is not JSON."""
     return json.loads(content, parse_float=_refuse_float, parse_constant=_refuse_float)
 
 
@@ -37,45 +37,41 @@ def _refuse_float(text: str) -> None:
     raise TypeError("a certificate holds no floats: write the number as text")
 
 
-def exact(value: Any) -> Any:
-    """The same value with each float as its shortest exact text, tuples as lists and keys as text."""
+def floats_as_text(value: Any) -> Any:
+    """The same value with each float as its shortest exact text, each tuple as a list and each key as text."""
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, Mapping):
-        return {str(key): exact(item) for key, item in value.items()}
+        return {str(key): floats_as_text(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [exact(item) for item in value]
+        return [floats_as_text(item) for item in value]
     return value
 
 
 def sha256(content: bytes) -> str:
-    """Digest of bytes, hexadecimal."""
+    """The sha256 of bytes, hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
 def digest_of(value: Any) -> str:
-    """Digest of a value's canonical bytes, floats taken by their exact text."""
-    return sha256(canonical(exact(value)))
+    """The sha256 of a value's canonical bytes, with floats as text."""
+    return sha256(canonical(floats_as_text(value)))
 
 
-def root_digest(files: Iterable[tuple[str, str, int]], predicate: Mapping[str, Any]) -> str:
-    """The digest of a whole output folder.
+def root_digest(files: Iterable[tuple[str, str, int]], predicate: bytes) -> str:
+    """The root digest of an output folder.
 
     Args:
         files: (name relative to the folder, sha256, rows) of every shard, quarantine included.
-        predicate: everything else the certificate says: contracts, Arrow schemas, tokenizers, templates, parameters,
-            libraries, inputs. Binding it whole means that no byte of a certificate can change unnoticed.
+        predicate: canonical bytes of the certificate's predicate: contracts, Arrow schemas, tokenizers, templates,
+            parameters, libraries, inputs. The root binds all of it, so that no byte of a certificate can change
+            unnoticed.
     """
-    return root_over(files, canonical(predicate))
-
-
-def root_over(files: Iterable[tuple[str, str, int]], content: bytes) -> str:
-    """The same root, from the predicate's canonical bytes."""
     state = hashlib.sha256(_ROOT)
     for name, digest, rows in sorted(files):
         encoded = name.encode("utf-8", "surrogatepass")
         state.update(
             struct.pack(">Q", len(encoded)) + encoded + bytes.fromhex(digest) + struct.pack(">Q", rows)
         )
-    state.update(b"\n" + hashlib.sha256(content).digest())
+    state.update(b"\n" + hashlib.sha256(predicate).digest())
     return state.hexdigest()

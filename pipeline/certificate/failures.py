@@ -1,4 +1,4 @@
-"""What verification can find wrong, each with its remedy, and its verdict."""
+"""The failures that verification can report, each with its remedy, and the verdict over all of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ALTERED = "restore it from where the run put it, or run again with --force; tru
 
 
 class Code(StrEnum):
-    """Everything that can be wrong with an output folder."""
+    """The closed list of what can be wrong with an output folder."""
 
     FOLDER_MISSING = "folder_missing"
     CERTIFICATE_MISSING = "certificate_missing"
@@ -70,11 +70,11 @@ REMEDIES = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One thing wrong.
+    """One fault of an output folder.
 
     Attributes:
-        code: what, one of ``Code``.
-        where: file relative to the folder, or part of the certificate; "" for the whole.
+        code: the kind of fault.
+        where: file relative to the folder, or part of the certificate; "" for the folder itself.
         found, expected: in words.
         remedy: what to do.
     """
@@ -86,9 +86,11 @@ class Failure:
     remedy: str = ""
 
     def __str__(self) -> str:
-        facts = [f"{self.code}: {self.where}" if self.where else str(self.code)]
-        facts += [f"{name} {value}" for name in ("found", "expected") if (value := getattr(self, name))]
-        return ", ".join(facts)
+        words = [f"{self.code}: {self.where}" if self.where else str(self.code)]
+        words += [
+            f"{name} {value}" for name, value in (("found", self.found), ("expected", self.expected)) if value
+        ]
+        return ", ".join(words)
 
 
 def failure(code: Code, where: str, found: str = "", expected: str = "") -> Failure:
@@ -98,16 +100,16 @@ def failure(code: Code, where: str, found: str = "", expected: str = "") -> Fail
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What verification found.
+    """The result of a verification.
 
     Attributes:
-        folder, level: what was verified, and how closely.
-        root: root digest the certificate states; "" where there is none.
-        failures: all of them; empty when the folder is what its certificate says.
-        notes: what is worth knowing and wrong only under ``strict``.
-        shards, rows, bytes: of the certificate's file list, quarantine included.
-        hashed: bytes that were read and hashed (the rest was known from an earlier verification).
-        signers: ids of the trusted keys whose signatures hold.
+        folder, level: the folder, and how closely it was verified.
+        root: root digest that the certificate states; "" without a certificate.
+        failures: all failures; empty when the folder equals what its certificate states.
+        notes: findings that count as failures only under ``strict``.
+        shards, rows, bytes: totals of the certificate's file list, quarantine included.
+        hashed: bytes that this verification read and hashed; the cache knew the digests of the others.
+        signers: ids of the trusted keys with a valid signature.
     """
 
     folder: str
@@ -131,7 +133,7 @@ class Verdict:
         return {"ok": self.ok, **asdict(self)}
 
     def require(self) -> None:
-        """Raise ``VerificationError`` (exit 5) with every failure named, unless the folder is whole."""
+        """Raise ``VerificationError`` (exit 5) with the failures, unless there is none."""
         if self.ok:
             return
         shown = [str(item) for item in self.failures[:20]]

@@ -1,7 +1,8 @@
-"""The output folder: what its certificate names, new shards into place, old ones out, the quarantine of a
-refused run.
+"""The files of an output folder: reading its certificate, publishing new shards, removing old ones, and keeping the
+quarantine of a refused run.
 
-Nothing is ever touched that is not named like a shard in a place of shards, or like a pointer to such shards.
+Readers find every shard through the certificate, never by listing a folder. This module moves or removes only files
+that are named like a shard in a folder of shards, or like a pointer to such shards.
 """
 
 from __future__ import annotations
@@ -19,13 +20,9 @@ from pipeline.errors import VerificationError
 from pipeline.shards.files import PART_NAME, QUARANTINE, Part, sync_folder, write_atomic
 from pipeline.shards.hf import INFO, STATE
 
-# Finding what a certificate names, for readers: everything is resolved from the certificate, nothing from
-# names in a folder.
-
-
 PREVIOUS, STAGING, REFUSED = ".previous", ".staging", ".refused"
-"""Folders beside the data sets: the shards of the certificate before this one, a run's work, a refused run's
-quarantine."""
+"""Folders beside the data sets: the shards of the previous certificate, the work of a run, the quarantine of a refused
+run."""
 
 
 def read_certificate(clean: Path) -> Statement:
@@ -46,36 +43,30 @@ def read_certificate(clean: Path) -> Statement:
 
 
 def locate(clean: Path, name: str) -> Path:
-    """Where a shard lies: in its place, or, while a run publishes, set aside for readers of the certificate before.
+    """The path of a shard: its own folder, or ``.previous/``, where a run keeps it for readers of the previous
+    certificate.
 
-    Raises ``VerificationError`` when it is in neither; a reader that finds the certificate changed since may read
-    that and try again.
+    Raises ``VerificationError`` when the shard is in neither. A reader whose certificate changed meanwhile may read
+    the new one and try again.
     """
-    for place in (clean / name, clean / PREVIOUS / name):
-        if place.exists():
-            return place
+    for path in (clean / name, clean / PREVIOUS / name):
+        if path.exists():
+            return path
     raise _refused(Code.SHARD_MISSING, clean / name, "no such file")
 
 
 def _refused(code: Code, where: Path, found: str) -> VerificationError:
-    fact = failure(code, str(where), found)
-    return VerificationError(code.replace("_", " "), where=str(where), found=found, remedy=fact.remedy)
-
-
-# The quarantine of a refused run, kept in ``.refused/`` beside the last good state until a run is published.
+    remedy = failure(code, str(where), found).remedy
+    return VerificationError(code.replace("_", " "), where=str(where), found=found, remedy=remedy)
 
 
 INDEX = f"{REFUSED}/quarantine.json"
-"""Lists the shards of each schema in the order of their records; written last."""
-
-
-def index(shards: dict[str, list[str]]) -> bytes:
-    """The content of ``INDEX``: for each schema the names of its quarantine shards, in order."""
-    return json.dumps(shards, indent=2).encode() + b"\n"
+"""The quarantine shards of a refused run, by schema, in the order of their records; written last."""
 
 
 def refused_parts(clean: Path) -> dict[str, list[Path]] | None:
-    """The quarantine shards of each schema, in order; None where no run was refused since the last one published."""
+    """The quarantine shards of the last refused run, by schema and in order; None where no run was refused since the
+    last published one."""
     try:
         value = json.loads((clean / INDEX).read_bytes())
         folder = clean / REFUSED / QUARANTINE
@@ -87,36 +78,34 @@ def refused_parts(clean: Path) -> dict[str, list[Path]] | None:
         return None
 
 
-# Shards of a new generation into place, those of older ones out of it.
-
-
 def move_into_place(
     clean: Path,
     staging: Path,
     files: Mapping[str, Part],
-    is_whole: Callable[[str, Part], bool],
+    is_published: Callable[[str, Part], bool],
     *,
     fsync: bool,
 ) -> list[str]:
-    """Move staged shards to their place; one that is there already, whole, stays untouched. Gives those moved.
+    """Move staged shards to their folders and return the names of those moved.
 
-    Raises ``RuntimeError`` where a shard is neither staged nor in place (a fault of this program).
+    A shard for which ``is_published`` is true stays as it is. Raises ``RuntimeError`` where a shard is neither staged
+    nor published (a fault of this program).
     """
     moved, folders = [], set()
     for name, part in files.items():
-        place, staged = clean / name, staging / name
+        target, staged = clean / name, staging / name
         if not staged.exists():
-            if not has_size(place, part):
+            if not has_size(target, part):
                 raise RuntimeError(f"{name}: neither staged nor in place")
             continue
-        if is_whole(name, part):
+        if is_published(name, part):
             continue
-        place.parent.mkdir(parents=True, exist_ok=True)
-        staged.replace(place)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staged.replace(target)
         moved.append(name)
-        folders.add(place.parent)
+        folders.add(target.parent)
     if fsync:
-        for folder in sorted({up for f in folders for up in (f, f.parent, clean)}):
+        for folder in sorted({ancestor for f in folders for ancestor in (f, f.parent, clean)}):
             sync_folder(folder)
     return moved
 
@@ -124,16 +113,16 @@ def move_into_place(
 def collect_garbage(
     clean: Path, named: Collection[str], earlier: Collection[str], datasets: Collection[str], *, changed: bool
 ) -> int:
-    """Set the previous certificate's shards aside and remove those of older ones.
+    """Move the shards of the previous certificate aside and remove the shards of older ones.
 
     Args:
         clean: the output folder.
         named: shards of the new certificate; they stay.
-        earlier: shards of the one before; they move to ``.previous/``, where those of older ones are removed.
-        datasets: data sets of the new certificate; pointers of others are removed.
-        changed: whether the new certificate is another than the one before.
+        earlier: shards of the previous certificate; they move to ``.previous/``, where older shards are removed.
+        datasets: data sets of the new certificate; the pointers of all others are removed.
+        changed: whether the new certificate differs from the previous one.
 
-    Returns how many shards went from their place.
+    Returns the number of shards that left their folder.
     """
     removed = 0
     for name in shards_below(clean / PREVIOUS) if changed else ():
@@ -155,7 +144,7 @@ def collect_garbage(
 
 
 def keep_refused(clean: Path, staging: Path, receipts: Iterable[Receipt]) -> None:
-    """Keep the quarantine of a refused run beside the folder's last good state."""
+    """Copy the quarantine of a refused run to ``.refused/``, beside the last published state."""
     refused = clean / REFUSED
     remove_tree(refused)
     listed: dict[str, list[str]] = {}
@@ -167,11 +156,11 @@ def keep_refused(clean: Path, staging: Path, receipts: Iterable[Receipt]) -> Non
                 shutil.copyfile(source, refused / name)
                 listed.setdefault(receipt.contract, []).append(source.name)
     refused.mkdir(parents=True, exist_ok=True)
-    write_atomic(clean / INDEX, index(listed), fsync=False)
+    write_atomic(clean / INDEX, json.dumps(listed, indent=2).encode() + b"\n", fsync=False)
 
 
 def has_size(path: Path, part: Part) -> bool:
-    """Whether a file is there with the size of a shard."""
+    """Whether a file exists and has the size of a shard."""
     try:
         return path.stat().st_size == part.bytes
     except OSError:
@@ -180,14 +169,14 @@ def has_size(path: Path, part: Part) -> bool:
 
 def shards_below(folder: Path) -> list[str]:
     """Names of shards in ``<dataset>/data`` and ``quarantine/<schema>`` below a folder."""
-    places = [*folder.glob("[!.]*/data"), *folder.glob(f"{QUARANTINE}/*")]
-    files = [file for place in places if place.is_dir() for file in place.iterdir()]
+    folders = [*folder.glob("[!.]*/data"), *folder.glob(f"{QUARANTINE}/*")]
+    files = [file for one in folders if one.is_dir() for file in one.iterdir()]
     return sorted(str(file.relative_to(folder)) for file in files if PART_NAME.fullmatch(file.name))
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder with all it holds. A worker of a killed run may still be creating a file in it: this is tried
-    again, then left to the next run."""
+    """Remove a folder and its content. A worker of a killed run may still create a file in it: after three attempts
+    the rest is left to the next run."""
     for _ in range(3):
         shutil.rmtree(path, ignore_errors=True)
         if not path.exists():
@@ -195,7 +184,7 @@ def remove_tree(path: Path) -> None:
 
 
 def _remove_pointers(clean: Path, datasets: Collection[str]) -> None:
-    """Pointers of data sets that are no more (a schema was renamed or left out), and the folders they leave empty."""
+    """Remove the pointers of data sets that no longer exist (a schema was renamed or left out), and empty folders."""
     for state in sorted(clean.glob(f"[!.]*/{STATE}")):
         folder = state.parent
         if folder.name not in datasets and _points_to_shards(state):

@@ -1,10 +1,8 @@
-"""What one partition brought: the only thing that engines move, the memory that makes a rerun cheap, and sums
-over many.
+"""The receipt of one partition: its counts and its shards.
 
-``process_partition(partition, plan) -> Receipt`` writes its own shards below ``folder.staging`` (into
-``data_folder(dataset)`` and ``quarantine_folder(contract)``, see ``pipeline.shards.files``) and returns their facts.
-A certificate holds every receipt. A later run that finds a receipt with its memo key takes the receipt and its
-shards over and does not read the source again.
+``pipeline.worker.process_partition`` writes the shards of a partition below the staging folder and returns the
+receipt, the only thing that an engine moves between processes. A certificate holds every receipt. A later run that
+finds a receipt with the same memo key reuses the receipt and its shards and does not read the source again.
 """
 
 from __future__ import annotations
@@ -22,17 +20,14 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-# Statistics of a whole data set, from those of its shards.
-
-
 def statistics_of_parts(parts: Iterable[Part]) -> dict[str, dict[str, Any]]:
     """Statistics by column path over all shards of a data set, as plain JSON values."""
-    whole = merge(part.statistics for part in parts)
-    return {path: facts.to_json() for path, facts in sorted(whole.items())}
+    merged = merge(part.statistics for part in parts)
+    return {path: statistics.to_json() for path, statistics in sorted(merged.items())}
 
 
 def histogram(lengths: npt.NDArray[np.integer[Any]]) -> dict[str, int]:
-    """Samples by length, in buckets that double: the key is the bucket's upper end ("64" holds 33 to 64)."""
+    """Number of samples by length, in buckets that double: the key is a bucket's upper end ("64" holds 33 to 64)."""
     if not len(lengths):
         return {}
     import numpy as np
@@ -43,27 +38,20 @@ def histogram(lengths: npt.NDArray[np.integer[Any]]) -> dict[str, int]:
 
 
 def total_histogram(histograms: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Several histograms together, in order of their buckets."""
-    whole: dict[str, int] = {}
-    for counts in histograms:
-        for bucket, count in counts.items():
-            whole[bucket] = whole.get(bucket, 0) + count
-    return dict(sorted(whole.items(), key=lambda item: int(item[0])))
-
-
-# What one partition brought: the only thing that engines move, and the memory that makes a rerun cheap.
+    """The sum of several histograms, in order of the buckets."""
+    return dict(sorted(total(histograms).items(), key=lambda item: int(item[0])))
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Repeat:
-    """A record that the second pass took out: its content stands elsewhere.
+    """A record that the second pass removes because another record has the same content.
 
     Attributes:
-        row: of the record within its partition.
-        reason: slug.
+        row: row number of the record in its file or sheet.
+        reason: slug of the reason.
         first: place of the record that stays.
-        content: digest of what the record teaches (``content_id``).
-        split: the split it would be in, "" without splits.
+        content: digest of the record's content (``content_id``).
+        split: the split that the record would belong to; "" without splits.
     """
 
     row: int
@@ -75,23 +63,24 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The accounts of one partition of one source.
+    """The counts and shards of one partition of one source.
 
     Attributes:
-        memo: key of all that decides the bytes made of this source (``memo_key``); equal for all partitions of it.
-        contract: name of the schema that read it.
+        memo: key of everything that decides the bytes made of this source (``memo_key``); the same for all its
+            partitions.
+        contract: name of the schema that reads the source.
         source, sha256, bytes: path relative to the raw folder, digest and size of the whole file.
-        sheet, chunk: sheet name, and the partition's ordinal within the source: its place in the order of shards.
+        sheet, chunk: sheet name, and ordinal of the partition within the source, which decides the order of shards.
         rows_read: records read; equals ``certified + quarantined + sum(dropped)``.
-        certified, quarantined: records in the certified shards, and in the quarantine.
-        dropped: records counted by name and kept nowhere (blank rows …); a name without a record is left out.
-        reasons, repairs, flags: records by reason slug and what became of them.
+        certified, quarantined: number of records in the certified shards and in the quarantine.
+        dropped: number of records that are counted and stored nowhere (blank rows …), by name; no name has a zero.
+        reasons, repairs, flags: number of quarantined, repaired and flagged records by reason slug.
         parts: certified shards by data set (samples, not records; pages have their own data set).
         quarantine: quarantine shards; their rows add up to ``quarantined``.
-        lengths: samples by token length, by data set: see ``statistics.histogram``.
-        refers: sha256 of each other file that the records name (page images) by its path in the raw folder, "" where
-            there is none: a receipt is taken over only while they are the same.
-        repeats: records in the quarantine because their content stands elsewhere.
+        lengths: number of samples by token length, by data set (see ``histogram``).
+        refers: sha256 of every other file that the records refer to (page images), by path in the raw folder; "" for a
+            file that does not exist. A receipt is reused only while these stay the same.
+        repeats: records in the quarantine because another record has the same content.
     """
 
     memo: str
@@ -116,16 +105,16 @@ class Receipt:
 
     @property
     def order(self) -> tuple[str, str, int]:
-        """Place among all receipts: by schema, source and partition, never by completion."""
+        """Sort key among all receipts: schema, source and partition, never the time of completion."""
         return self.contract, self.source, self.chunk
 
     def files(self) -> dict[str, Part]:
         """Every shard by its name relative to the output folder."""
-        placed = {f"{data_folder(name)}/{p.name}": p for name, parts in self.parts.items() for p in parts}
-        return placed | {f"{quarantine_folder(self.contract)}/{p.name}": p for p in self.quarantine}
+        certified = {f"{data_folder(name)}/{p.name}": p for name, parts in self.parts.items() for p in parts}
+        return certified | {f"{quarantine_folder(self.contract)}/{p.name}": p for p in self.quarantine}
 
     def imbalance(self) -> str:
-        """What does not add up, in words; "" when the accounts are whole."""
+        """The counts that do not add up, in words; "" when all do."""
         kept = self.certified + self.quarantined + sum(self.dropped.values())
         if self.rows_read != kept:
             return (
@@ -137,7 +126,7 @@ class Receipt:
         return ""
 
     def to_json(self) -> dict[str, Any]:
-        """The same as plain JSON values; shards by name only (the certificate's file list has their facts)."""
+        """The receipt as plain JSON values; shards by name only, because the certificate lists all files."""
         return {
             "memo": self.memo,
             "contract": self.contract,
@@ -162,33 +151,34 @@ class Receipt:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], files: Mapping[str, Part]) -> Receipt:
-        """The receipt again, its shards from the file list; raises ``KeyError`` where one is missing."""
-        facts = {f.name: value[f.name] for f in fields(cls)}
-        facts["parts"] = {
+        """The receipt of plain JSON values, with its shards from the file list; raises ``KeyError`` for a missing
+        one."""
+        values = {f.name: value[f.name] for f in fields(cls)}
+        values["parts"] = {
             name: tuple(files[f"{data_folder(name)}/{part}"] for part in parts)
             for name, parts in value["parts"].items()
         }
-        facts["repeats"] = tuple(Repeat(*repeat) for repeat in value["repeats"])
-        place = quarantine_folder(value["contract"])
-        facts["quarantine"] = tuple(files[f"{place}/{part}"] for part in value["quarantine"])
-        return cls(**facts)
+        values["repeats"] = tuple(Repeat(*repeat) for repeat in value["repeats"])
+        folder = quarantine_folder(value["contract"])
+        values["quarantine"] = tuple(files[f"{folder}/{part}"] for part in value["quarantine"])
+        return cls(**values)
 
 
 def memo_key(source: str, sha256: str, **decides: Any) -> str:
-    """Key of all that decides the bytes made of a source.
+    """Digest of everything that decides the bytes made of a source.
 
     Args:
-        source, sha256: path (every sample carries it) and content of the file.
-        decides: the digests of the contract, tokenizer, template and parameters, the semantics number and the
-            versions of libraries that can change bytes; of what the file refers to (images), their digests too.
+        source, sha256: path of the file (every sample carries it) and digest of its content.
+        decides: digests of the contract, tokenizer, template and parameters, the semantics number and the versions of
+            libraries that can change bytes.
     """
     return digest_of({"source": source, "sha256": sha256, **decides})
 
 
 def total(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Counts by name, added up and sorted by name."""
-    whole: dict[str, int] = {}
+    """The sums of counts by name, sorted by name."""
+    sums: dict[str, int] = {}
     for part in counts:
         for name, count in part.items():
-            whole[name] = whole.get(name, 0) + count
-    return dict(sorted(whole.items()))
+            sums[name] = sums.get(name, 0) + count
+    return dict(sorted(sums.items()))

@@ -1,6 +1,7 @@
-"""One shard against what the certificate says of it; and Arrow files that no certificate speaks of.
+"""Checks of one shard against its certificate, and of Arrow files without a certificate.
 
-They are read in a process of their own: there are bytes on which the Arrow reader ends its process.
+Some altered bytes make the Arrow reader end its whole process. So this process reads a shard with Arrow only after its
+digest is right, and a child process reads files that have no certificate.
 """
 
 from __future__ import annotations
@@ -19,16 +20,13 @@ from pipeline.certificate.failures import Code, Failure, failure
 from pipeline.shards.files import Part
 from pipeline.shards.statistics import ColumnStatistics, measure, merge
 
-# One shard against what the certificate says of it.
-
-
 END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-"""The last eight bytes of a stream that was closed. A stream cut at a batch border lacks them and opens all the same,
-with fewer rows."""
+"""The last eight bytes of a closed stream. A stream that is cut between two batches lacks them, and Arrow still opens
+it, with fewer rows."""
 
 
-def present(path: Path, name: str, part: Part) -> Failure | None:
-    """Whether a shard is there with its size."""
+def check_size(path: Path, name: str, part: Part) -> Failure | None:
+    """The failure of a shard that does not exist or has another size; None where both are right."""
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -40,44 +38,45 @@ def present(path: Path, name: str, part: Part) -> Failure | None:
     return None
 
 
-def compare(path: Path, name: str, part: Part, fields: Sequence[Sequence[str]] | None) -> list[Failure]:
-    """Everything wrong with a shard: digest, Arrow validity, schema, rows, statistics.
+def check_shard(path: Path, name: str, part: Part, fields: Sequence[Sequence[str]] | None) -> list[Failure]:
+    """All failures of a shard: size, digest, Arrow validity, schema, rows, statistics.
 
-    Arrow reads the bytes only when their digest is right: on some altered ones it ends the whole process.
-
-    ``fields`` is the certificate's schema of its data set, None for the quarantine.
+    ``fields`` is the certificate's schema of the data set, None for the quarantine.
     """
-    if lost := present(path, name, part):
-        return [lost]
+    if wrong_size := check_size(path, name, part):
+        return [wrong_size]
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
             digest = hashlib.sha256(view).hexdigest()
         if digest != part.sha256:
             return [failure(Code.SHARD_ALTERED, name, f"sha256 {digest}", f"sha256 {part.sha256}")]
-        return list(_contents(path, name, part, fields))
+        return list(_check_content(path, name, part, fields))
     except (OSError, ValueError) as error:
         return [failure(Code.SHARD_CORRUPT, name, type(error).__name__, "a readable file")]
 
 
-def _contents(path: Path, name: str, part: Part, fields: Sequence[Sequence[str]] | None) -> Iterator[Failure]:
+def _check_content(
+    path: Path, name: str, part: Part, fields: Sequence[Sequence[str]] | None
+) -> Iterator[Failure]:
     try:
-        schema, rows, facts = inspect(path)
+        schema, rows, statistics = read_stream(path)
     except (pa.ArrowException, OSError, ValueError) as error:
-        yield failure(Code.SHARD_CORRUPT, name, words(error), "a whole Arrow stream")
+        yield failure(Code.SHARD_CORRUPT, name, _one_line(error), "a whole Arrow stream")
         return
-    if fields is not None and (found := stored_fields(schema)) != [list(f[:2]) for f in fields]:
-        yield failure(Code.SHARD_SCHEMA, name, _words(found), _words(fields))
+    found = [[field.name, str(field.type)] for field in schema]
+    if fields is not None and found != [list(field[:2]) for field in fields]:
+        yield failure(Code.SHARD_SCHEMA, name, _names_and_types(found), _names_and_types(fields))
     if rows != part.rows:
         yield failure(Code.SHARD_ROWS, name, f"{rows} rows", f"{part.rows} rows")
-    for path_, known in sorted(part.statistics.items()):
-        if facts.get(path_) != known:
-            yield failure(Code.SHARD_STATISTICS, f"{name} {path_}", str(facts.get(path_)), str(known))
+    for column, stated in sorted(part.statistics.items()):
+        if statistics.get(column) != stated:
+            yield failure(Code.SHARD_STATISTICS, f"{name} {column}", str(statistics.get(column)), str(stated))
 
 
-def inspect(path: Path) -> tuple[pa.Schema, int, dict[str, ColumnStatistics]]:
-    """Read a whole stream with full validation: its schema, rows and statistics.
+def read_stream(path: Path) -> tuple[pa.Schema, int, dict[str, ColumnStatistics]]:
+    """Read an Arrow stream to its end with full validation: its schema, number of rows and statistics.
 
-    Raises ``pyarrow.ArrowException``, ``OSError`` or ``ValueError`` where it is not a whole and valid stream.
+    Raises ``pyarrow.ArrowException``, ``OSError`` or ``ValueError`` where the stream is cut or invalid.
     """
     with pa.memory_map(str(path)) as source:
         size = source.size()
@@ -85,36 +84,31 @@ def inspect(path: Path) -> tuple[pa.Schema, int, dict[str, ColumnStatistics]]:
             raise ValueError("no end-of-stream mark")
         stream = pa.ipc.open_stream(source)
         rows = 0
-        facts: dict[str, ColumnStatistics] = {}
+        statistics: dict[str, ColumnStatistics] = {}
         for batch in stream:
             batch.validate(full=True)
             rows += batch.num_rows
-            facts = merge((facts, measure(batch)))
+            statistics = merge((statistics, measure(batch)))
         if source.tell() != size:
             raise ValueError("bytes after the end-of-stream mark")
-        return stream.schema, rows, facts
+        return stream.schema, rows, statistics
 
 
-def stored_fields(schema: pa.Schema) -> list[list[str]]:
-    """Names and types of a stored schema, in words."""
-    return [[field.name, str(field.type)] for field in schema]
-
-
-def _words(fields: Sequence[Sequence[str]]) -> str:
+def _names_and_types(fields: Sequence[Sequence[str]]) -> str:
     return ", ".join(f"{field[0]}: {field[1]}" for field in fields)
 
 
-def words(error: Exception) -> str:
-    """What Arrow says, on one line; its messages speak of buffers and offsets, never of cell text."""
+def _one_line(error: Exception) -> str:
+    """The message of an Arrow error on one line. Arrow's messages name buffers and offsets, never cell text."""
     return " ".join(str(error).split())[:160] or type(error).__name__
 
 
-# Arrow files that no certificate speaks of: whether each is at least whole.
+# Arrow files without a certificate: only whether each can be read to its end.
 
 
 FILE_MAGIC = b"ARROW1"
 SECONDS = 600
-"""Longest time that reading the files may take."""
+"""Longest time, in seconds, that the child process may take."""
 
 
 def broken_files(folder: Path, names: Sequence[str]) -> list[Failure]:
@@ -122,20 +116,20 @@ def broken_files(folder: Path, names: Sequence[str]) -> list[Failure]:
     broken = []
     left = list(names)
     while left:
-        said = _read_apart(folder, left)
+        checked = _check_in_child(folder, left)
         broken += [
-            failure(Code.SHARD_CORRUPT, name, text, "a whole Arrow file") for name, text in said if text
+            failure(Code.SHARD_CORRUPT, name, fault, "a whole Arrow file") for name, fault in checked if fault
         ]
-        left = left[len(said) :]
-        if left:
+        left = left[len(checked) :]
+        if left:  # the child ended on the next file
             broken.append(
                 failure(Code.SHARD_CORRUPT, left.pop(0), "ends the Arrow reader", "a whole Arrow file")
             )
     return broken
 
 
-def _read_apart(folder: Path, names: Sequence[str]) -> list[tuple[str, str]]:
-    """What a process of its own says of each file, as far as it got."""
+def _check_in_child(folder: Path, names: Sequence[str]) -> list[tuple[str, str]]:
+    """(name, fault) of each file that a child process could check before it ended; the fault is "" for a good file."""
     paths = "\0".join(str(folder / name) for name in names)
     command = [sys.executable, "-m", __name__]
     try:
@@ -149,19 +143,19 @@ def _read_apart(folder: Path, names: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def arrow_fault(path: Path) -> str:
-    """What is wrong with an Arrow stream or file, in words; "" when it is whole and valid."""
+    """The fault of an Arrow stream or file, in words; "" when it is complete and valid."""
     try:
         with path.open("rb") as file:
             is_file = file.read(len(FILE_MAGIC)) == FILE_MAGIC
         if not is_file:
-            inspect(path)
+            read_stream(path)
             return ""
         with pa.memory_map(str(path)) as source:
             reader = pa.ipc.open_file(source)
             for number in range(reader.num_record_batches):
                 reader.get_batch(number).validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
-        return words(error)
+        return _one_line(error)
     return ""
 
 

@@ -1,7 +1,7 @@
-"""The certificate itself: an in-toto Statement with one subject, the root digest, and the file list inside.
+"""The certificate: an in-toto Statement whose one subject is the root digest, and whose predicate lists all files.
 
-One subject a file would let files be deleted unnoticed; one root binds them all. The bytes are the same for the same
-content: no time, host, user, duration or float is in it (the run record has those).
+With one subject per file, a deleted file would go unnoticed; one root binds them all. The same content gives the same
+bytes: the certificate holds no time, host, user, duration or float (the run record holds those).
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pipeline.certificate import receipt as receipts_
-from pipeline.certificate import receipt as statistics
-from pipeline.certificate.digest import canonical, digest_of, exact, read, root_over
-from pipeline.certificate.receipt import Receipt
-from pipeline.shards.files import PLACE, Part, data_folder, quarantine_folder
+from pipeline.certificate.digest import canonical, digest_of, floats_as_text, parse_json, root_digest
+from pipeline.certificate.receipt import Receipt, statistics_of_parts, total, total_histogram
+from pipeline.shards.files import SHARD_FOLDER, Part, data_folder, quarantine_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,26 +23,26 @@ PREDICATE = "urn:cleanroom-pipeline:certificate:v1"
 SUBJECT = "clean"
 CERTIFICATE = "certificate.json"
 FORM_ERRORS = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError)
-"""What reading a value of another form than expected raises."""
+"""The errors that reading a value of an unexpected form raises."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What one schema promises of the data sets made with it; all resolved before a row is read.
+    """What one schema promises of its data sets; resolved before the first row is read.
 
     Attributes:
         name, version, kind: of the schema.
         digest: of the resolved schema.
-        datasets: Arrow schema of each data set it makes (splits, pages), also of those that stay empty.
-        parameters: resolved parameters that decide bytes (limits, stride, rounding, policies …); floats are written
-            by their exact text.
-        tokenizer: class, size, special ids, digest and probe digest; None where none is used.
-        template: digest of the chat template.
-        labels: names of the labels in order of their ids.
+        datasets: Arrow schema of each data set of the schema (splits, pages), also of empty ones.
+        parameters: resolved parameters that decide bytes (limits, stride, rounding, policies …); the certificate
+            writes floats as their exact text.
+        tokenizer: class, size, special ids, digest and probe digest; None without a tokenizer.
+        template: digest of the chat template; None without one.
+        labels: names of the labels in the order of their ids.
         limits: limits of the target model (embedding rows, token and 2-D positions, label count …), which preflight
             compares with the statistics.
-        guarantees: ids of the hazards that every sample was judged for.
-        max_rate: largest share of records that may be quarantined.
+        guarantees: ids of the hazards that every sample is checked for.
+        max_rate: largest share of records that may be quarantined, 0 to 1.
         libraries: versions of the libraries that can change the bytes made with it.
     """
 
@@ -65,14 +63,14 @@ class Contract:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Everything a certificate says beside the receipts.
+    """The content of a certificate apart from the receipts.
 
     Attributes:
-        contracts: one a schema.
+        contracts: one per schema.
         version, semantics: of this program (``pipeline.__version__``, ``pipeline.SEMANTICS``).
         libraries: versions of the libraries that can change bytes, those of all contracts.
         notes: (reason slug, source, found, expected) of files that were skipped, unclaimed or unreadable.
-        repeated: by contract, records whose content stands elsewhere and that are only counted, by reason slug.
+        repeated: by contract and reason slug, the number of repeated records that are counted and kept.
     """
 
     contracts: Sequence[Contract]
@@ -85,9 +83,9 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Statement:
-    """A certificate as read: ``root`` and the predicate, as plain JSON values that nobody changes.
+    """A certificate: the root digest, and the predicate as plain JSON values that nobody changes.
 
-    ``without_floats`` is known of what was read from JSON without any.
+    ``without_floats`` promises that the predicate holds no float: it was parsed by ``parse_json``.
     """
 
     root: str
@@ -100,24 +98,24 @@ class Statement:
         tail = canonical(
             {"predicateType": PREDICATE, "subject": [{"name": SUBJECT, "digest": {"sha256": self.root}}]}
         )
-        # In the order of their names the predicate's key stands between those of the two.
+        # "predicate" sorts between "_type" and "predicateType".
         return b"".join([head[:-2], b',"predicate":', self._content[:-1], b",", tail[1:]])
 
     @cached_property
     def files(self) -> dict[str, Part]:
-        """Every shard by its name relative to the output folder; raises ``ValueError`` for a place that is none."""
+        """Every shard by its name relative to the output folder; raises ``ValueError`` for a folder without shards."""
         for item in self.predicate["files"]:
-            if not PLACE.fullmatch(item["folder"]):
+            if not SHARD_FOLDER.fullmatch(item["folder"]):
                 raise ValueError("a shard in a place where none can be")
         return {f"{item['folder']}/{item['name']}": Part.from_json(item) for item in self.predicate["files"]}
 
     @property
     def datasets(self) -> dict[str, Mapping[str, Any]]:
-        """Facts of each data set: contract, Arrow schema, rows, shards in order, statistics."""
+        """The entry of each data set: contract, Arrow schema, rows, shards in order, statistics, lengths."""
         return dict(self.predicate["datasets"])
 
     def receipts(self) -> list[Receipt]:
-        """The accounts of every partition, in order."""
+        """The receipt of every partition, in order."""
         return list(self._receipts)
 
     @cached_property
@@ -126,39 +124,33 @@ class Statement:
         return tuple(Receipt.from_json(item, files) for item in self.predicate["partitions"])
 
     def recomputed_root(self) -> str:
-        """The root that the file list and the predicate give."""
-        return root_over(_listed(self.predicate), self._content)
+        """The root digest of the file list and the predicate, computed anew."""
+        listed = self.predicate["files"]
+        files = [(f"{file['folder']}/{file['name']}", file["sha256"], file["rows"]) for file in listed]
+        return root_digest(files, self._content)
 
     @classmethod
-    def made(cls, predicate: Mapping[str, Any], files: Mapping[str, Part]) -> Statement:
-        """The statement of a predicate, under the root that it gives; ``files`` are those that it lists."""
-        bare = cls("", predicate)
-        statement = cls(bare.recomputed_root(), predicate)
-        statement.__dict__.update(_content=bare._content, files=dict(files))  # known, so not made again
+    def of_predicate(cls, predicate: Mapping[str, Any], files: Mapping[str, Part]) -> Statement:
+        """The statement of a predicate, with its computed root; ``files`` are the files that it lists."""
+        without_root = cls("", predicate)
+        statement = cls(without_root.recomputed_root(), predicate)
+        # Fill the cached properties: both values are known here and costly.
+        statement.__dict__.update(_content=without_root._content, files=dict(files))
         return statement
 
     @cached_property
     def _content(self) -> bytes:
-        """Canonical bytes of the predicate: most of a certificate's cost, so they are made once."""
+        """Canonical bytes of the predicate: most of the cost of a certificate, so they are made once."""
         return canonical(self.predicate, without_floats=self.without_floats)
 
 
-def root_of(predicate: Mapping[str, Any]) -> str:
-    """Root digest of a predicate and the files it lists."""
-    return Statement("", predicate).recomputed_root()
-
-
-def _listed(predicate: Mapping[str, Any]) -> list[tuple[str, str, int]]:
-    return [(f"{f['folder']}/{f['name']}", f["sha256"], f["rows"]) for f in predicate["files"]]
-
-
-def state(inputs: Inputs, receipts: Sequence[Receipt], empty: Mapping[str, Part]) -> Statement:
+def make_statement(inputs: Inputs, receipts: Sequence[Receipt], empty: Mapping[str, Part]) -> Statement:
     """Make the statement of a run.
 
     Args:
-        inputs: what holds for the whole run.
+        inputs: the content apart from the receipts.
         receipts: of every partition, in any order.
-        empty: the zero-row shard of each data set that got no rows.
+        empty: the shard without rows of each data set that has no rows.
     """
     ordered = sorted(receipts, key=lambda receipt: receipt.order)
     files = _files(ordered, empty)
@@ -179,48 +171,52 @@ def state(inputs: Inputs, receipts: Sequence[Receipt], empty: Mapping[str, Part]
         "repeated": {name: dict(counts) for name, counts in inputs.repeated.items() if counts},
         "notes": sorted(list(note) for note in inputs.notes),
     }
-    return Statement.made(predicate, files)
+    return Statement.of_predicate(predicate, files)
 
 
 def parse(content: bytes) -> Statement:
-    """Read the bytes of a certificate; raises ``ValueError`` where they are none.
+    """The statement of the bytes of a certificate; raises ``ValueError`` where they are no certificate.
 
-    Nothing is judged here beyond the form: ``pipeline.certificate.verify`` does that.
+    This function checks the form only; ``pipeline.certificate.verify`` checks the content.
     """
     try:
-        value = read(content)
+        value = parse_json(content)
         if (value["_type"], value["predicateType"]) != (STATEMENT, PREDICATE):
             raise ValueError("not a certificate of this program")
         (subject,) = value["subject"]
         statement = Statement(str(subject["digest"]["sha256"]), value["predicate"], True)
-        statement.receipts()
-        datasets_of(statement)
-        quarantine = {name: quarantine_parts(statement, name) for name in statement.predicate["quarantine"]}
-        _ = quarantine, [facts["rows"] + len(facts["fields"]) for facts in statement.datasets.values()]
-        _ = (
-            statement.predicate["totals"],
-            [(reason, source) for reason, source, _, _ in statement.predicate["notes"]],
-        )
+        _read_all(statement)
     except FORM_ERRORS as error:
         raise ValueError(f"not a certificate: {type(error).__name__}") from error
     return statement
 
 
+def _read_all(statement: Statement) -> None:
+    """Read every part of a statement once; raises one of ``FORM_ERRORS`` where a part has another form."""
+    statement.receipts()
+    datasets_of(statement)
+    for name in statement.predicate["quarantine"]:
+        quarantine_parts(statement, name)
+    _ = [dataset["rows"] + len(dataset["fields"]) for dataset in statement.datasets.values()]
+    _ = statement.predicate["totals"]
+    _ = [(reason, source) for reason, source, _, _ in statement.predicate["notes"]]
+
+
 def totals(receipts: Sequence[Receipt]) -> dict[str, Any]:
-    """The accounts of several partitions together."""
+    """The summed counts of several partitions."""
     return {
         "rows_read": sum(r.rows_read for r in receipts),
         "certified": sum(r.certified for r in receipts),
         "quarantined": sum(r.quarantined for r in receipts),
-        "dropped": receipts_.total(r.dropped for r in receipts),
-        "reasons": receipts_.total(r.reasons for r in receipts),
-        "repairs": receipts_.total(r.repairs for r in receipts),
-        "flags": receipts_.total(r.flags for r in receipts),
+        "dropped": total(r.dropped for r in receipts),
+        "reasons": total(r.reasons for r in receipts),
+        "repairs": total(r.repairs for r in receipts),
+        "flags": total(r.flags for r in receipts),
     }
 
 
 def fields_of(schema: pa.Schema) -> list[list[str]]:
-    """An Arrow schema in words, a column: name, type as stored, and whether nulls may stand there."""
+    """An Arrow schema in words: for each column its name, its stored type, and whether it may hold nulls."""
     from pipeline.shards.writer import relaxed
 
     stored = relaxed(schema)
@@ -230,7 +226,7 @@ def fields_of(schema: pa.Schema) -> list[list[str]]:
 
 
 def _contract(contract: Contract) -> dict[str, Any]:
-    facts: dict[str, Any] = exact(
+    entry: dict[str, Any] = floats_as_text(
         {
             "version": contract.version,
             "kind": contract.kind,
@@ -244,14 +240,14 @@ def _contract(contract: Contract) -> dict[str, Any]:
             "max_rate": contract.max_rate,
         }
     )
-    return facts | {"labels_digest": digest_of(list(contract.labels)) if contract.labels else None}
+    return entry | {"labels_digest": digest_of(list(contract.labels)) if contract.labels else None}
 
 
 def _dataset(
     name: str, contract: Contract, schema: pa.Schema, receipts: Sequence[Receipt], empty: Mapping[str, Part]
 ) -> dict[str, Any]:
-    mine = [r for r in receipts if r.contract == contract.name]
-    parts = [part for receipt in mine for part in receipt.parts.get(name, ())]
+    own = [r for r in receipts if r.contract == contract.name]
+    parts = [part for receipt in own for part in receipt.parts.get(name, ())]
     if not parts:
         parts = [empty[name]]
     return {
@@ -259,16 +255,16 @@ def _dataset(
         "fields": fields_of(schema),
         "rows": sum(part.rows for part in parts),
         "parts": [part.name for part in parts],
-        "statistics": statistics.statistics_of_parts(parts),
-        "lengths": statistics.total_histogram(r.lengths.get(name, {}) for r in mine),
+        "statistics": statistics_of_parts(parts),
+        "lengths": total_histogram(r.lengths.get(name, {}) for r in own),
     }
 
 
 def _quarantine(contract: str, receipts: Sequence[Receipt]) -> dict[str, Any]:
-    mine = [receipt for receipt in receipts if receipt.contract == contract]
+    own = [receipt for receipt in receipts if receipt.contract == contract]
     return {
-        **totals(mine),
-        "parts": [part.name for receipt in mine for part in receipt.quarantine],
+        **totals(own),
+        "parts": [part.name for receipt in own for part in receipt.quarantine],
     }
 
 
@@ -283,12 +279,12 @@ def datasets_of(statement: Statement) -> dict[str, list[Part]]:
     """The shards of each data set, in order."""
     files = statement.files
     return {
-        name: [files[f"{data_folder(name)}/{part}"] for part in facts["parts"]]
-        for name, facts in statement.datasets.items()
+        name: [files[f"{data_folder(name)}/{part}"] for part in dataset["parts"]]
+        for name, dataset in statement.datasets.items()
     }
 
 
 def quarantine_parts(statement: Statement, contract: str) -> list[str]:
     """Names of the quarantine shards of a schema relative to the output folder, in order."""
-    place = quarantine_folder(contract)
-    return [f"{place}/{name}" for name in statement.predicate["quarantine"][contract]["parts"]]
+    folder = quarantine_folder(contract)
+    return [f"{folder}/{name}" for name in statement.predicate["quarantine"][contract]["parts"]]

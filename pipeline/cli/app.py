@@ -1,6 +1,6 @@
-"""The command line: its commands, and how an error becomes a message and an exit code.
+"""The command line: the list of its commands, and how an error becomes a message and an exit code.
 
-Nothing heavy is imported here or in the command modules: each command imports what it needs when it is called.
+Each command imports its libraries when it is called, so that ``--help`` is fast.
 """
 
 from __future__ import annotations
@@ -60,19 +60,19 @@ def main() -> NoReturn:
     try:
         app(standalone_mode=True)
     except CleanroomError as error:
-        _say(f"error: {error}")
+        _print_error(f"error: {error}")
         sys.exit(error.exit)
     except Stopped as stop:
-        _say(f"{stop.exit.name.lower()}; the output folder holds its last certificate")
+        _print_error(f"{stop.exit.name.lower()}; the output folder holds its last certificate")
         sys.exit(stop.exit)
     except BrokenPipeError:
-        # The reader of our output went away (`| head`): that is no error.
+        # The reader of the output is gone (`| head`). This is no error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(Exit.OK)
     except Exception as error:
         if os.environ.get("CLEANROOM_DEBUG"):
             raise
-        _say(
+        _print_error(
             f"error: an error of this program: {type(error).__name__}\n"
             "  to do: please report it with the output of the same command under CLEANROOM_DEBUG=1"
         )
@@ -80,5 +80,5 @@ def main() -> NoReturn:
     sys.exit(Exit.OK)
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     print(text, file=sys.stderr, flush=True)  # noqa: T201

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class LevelName(StrEnum):
-    """How closely the shards are looked at."""
+    """How closely the command checks the shards (see ``pipeline.certificate.verify.Level``)."""
 
     FULL = "full"
     CACHED = "cached"
@@ -51,7 +51,7 @@ def verify_command(
     if as_json:
         typer.echo(json.dumps(verdict.to_json(), indent=2))
     else:
-        _print(verdict)
+        _print_verdict(verdict)
     raise typer.Exit(Exit.OK if verdict.ok else Exit.VERIFY)
 
 
@@ -77,7 +77,7 @@ def sign_command(
     typer.echo(f"signed {sign(clean, key)}")
 
 
-def _print(verdict: Verdict) -> None:
+def _print_verdict(verdict: Verdict) -> None:
     for item in (*verdict.failures, *verdict.notes):
         mark = "FAIL" if item in verdict.failures else "note"
         typer.echo(f"{mark} {item}")

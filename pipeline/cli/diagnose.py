@@ -1,4 +1,4 @@
-"""``explain``, ``audit`` and ``doctor``: what went wrong, what would, and where."""
+"""``explain``, ``audit`` and ``doctor``: the cause of a crash, hazards in a data set, faults of a training set-up."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def explain_command(
     if log is None and not batches:
         raise SchemaError("nothing to explain", expected="a log, or --batches", remedy="name the job's log")
     found = explain(log, batches or (), clean)
-    _say(found)
+    _print_explanation(found)
     for dump in batches or () if replay else ():
         from pipeline.train.replay import replay_dump
 
@@ -46,7 +46,7 @@ def explain_command(
             typer.echo(f"  {one}")
 
 
-def _say(found: Explanation) -> None:
+def _print_explanation(found: Explanation) -> None:
     from pipeline.train.explain import verdict
 
     if found.clues or not found.suspects:

@@ -1,4 +1,4 @@
-"""``quarantine`` and ``reasons``: what was set aside and why, and the catalogue of all reasons."""
+"""``quarantine`` and ``reasons``: the quarantined records with their reasons, and the catalogue of all reasons."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ from typing import Annotated
 
 import typer
 
-# ``quarantine``: look at what was set aside, and why.
-
-
 ONLY = ("certificate.json", "quarantine/", ".refused/")
-"""Files of an output folder that are looked at."""
+"""Beginnings of the names of the files that the command reads."""
 
 quarantine_app = typer.Typer(help="Look at the records that were set aside.", no_args_is_help=True)
 
@@ -55,9 +52,6 @@ def show_command(
             print_json(found, limit)
         else:
             print_records(found, limit, cells=cells)
-
-
-# ``reasons``: the catalogue of everything a record, file or run can be found guilty of.
 
 
 def reasons_command(

@@ -1,4 +1,4 @@
-"""``run`` and ``plan``: the main job, and what it would do."""
+"""``run`` and ``plan``: do the whole job, or show what it would do."""
 
 from __future__ import annotations
 
@@ -10,60 +10,51 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipeline.errors import SchemaError
-from pipeline.process import one_each
-from pipeline.report.events import Options, Summary, Watch
-from pipeline.rerun import unchanged
+from pipeline.process import use_one_thread
 
 if TYPE_CHECKING:
-    from pipeline.report.events import SilentWatch
-
-
-# Where a run starts: it ends here when nothing changed since the last one; else the whole job is done.
+    from pipeline.report.events import Options, SilentWatch, Summary, Watch
 
 
 def start(options: Options, watch: Watch) -> Summary:
-    """Do the whole job, or nothing where nothing is to do.
+    """Publish the last certificate again when nothing changed, else do the whole job.
 
     Raises:
         CleanroomError: as ``pipeline.run.run``.
     """
-    if (summary := unchanged(options, watch)) is not None:
+    from pipeline.rerun import publish_unchanged
+
+    if (summary := publish_unchanged(options, watch)) is not None:
         return summary
-    one_each()
-    # Only now: what reads, judges and encodes takes three quarters of a second to import.
-    from pipeline.run import run as whole
+    use_one_thread()
+    # The import takes three quarters of a second, which a run without changes does not need.
+    from pipeline.run import run
 
-    return whole(options, watch)
-
-
-# Which schema files a command uses.
+    return run(options, watch)
 
 
 DEFAULT = Path("schemas")
 
 
 def schema_files(named: Sequence[Path] | None, folder: Path | None) -> tuple[Path, ...]:
-    """The files named, and those of a folder; without either, those of ``schemas/``.
+    """The named schema files and those of a folder; without either, those of ``schemas/``.
 
     Raises:
-        SchemaError: the folder is not there or holds no schema.
+        SchemaError: the folder does not exist or holds no schema.
     """
     files = list(named or ())
     if folder is not None or not files:
         where = folder if folder is not None else DEFAULT
-        inside = sorted([*where.glob("*.yaml"), *where.glob("*.yml")]) if where.is_dir() else []
-        if not inside:
+        found = sorted([*where.glob("*.yaml"), *where.glob("*.yml")]) if where.is_dir() else []
+        if not found:
             raise SchemaError(
                 "no schema file in this folder" if where.is_dir() else "the schema folder is not there",
                 where=str(where),
                 expected="at least one .yaml file",
                 remedy="name a file with --schema or a folder with --schemas",
             )
-        files += inside
+        files += found
     return tuple(dict.fromkeys(files))
-
-
-# ``plan``: what a run would do, before anything runs.
 
 
 def plan_command(
@@ -86,18 +77,15 @@ def plan_command(
     raise typer.Exit(Exit.INPUT if plan.faults else Exit.OK)
 
 
-# ``run``: the main job.
-
-
 class LogFormat(StrEnum):
-    """How a run tells of itself."""
+    """The format of the messages of a run."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class EngineName(StrEnum):
-    """What runs the partitions."""
+    """The engine that runs the partitions."""
 
     LOCAL = "local"
     RAY = "ray"
@@ -162,14 +150,14 @@ def run_command(
     from pipeline.stores.sync import session
 
     watches = _watches(log_format, batch_size, prometheus, lineage, raw, clean)
-    with WatchGroup(watches) as watch, session(raw, clean) as places:
+    with WatchGroup(watches) as watch, session(raw, clean) as folders:
         options = Options(
-            places.raw, places.clean, schema_files(schema, schemas), workers, max_quarantine, force, fsync,
+            folders.raw, folders.clean, schema_files(schema, schemas), workers, max_quarantine, force, fsync,
             engine.value, tuple(sign or ()),
         )  # fmt: skip
         summary = start(options, watch)
-        places.publish(summary.outcome.statement)
-        _write(options, summary, record, metrics, plots, report)
+        folders.publish(summary.outcome.statement)
+        _write_reports(options, summary, record, metrics, plots, report)
         code = Exit.INPUT if summary.faults else Exit.OK
         watch.end(options, summary, code)
     if code is Exit.OK and summary.outcome.unchanged:
@@ -185,7 +173,7 @@ def _watches(
     raw: str,
     clean: str,
 ) -> list[SilentWatch]:
-    """Whoever is told of the run; only what is asked for is imported."""
+    """The watchers that the options ask for; no other is imported."""
     watches: list[SilentWatch] = []
     if log_format is LogFormat.JSON:
         from pipeline.report.json_log import JsonLog
@@ -206,7 +194,7 @@ def _watches(
     return watches
 
 
-def _write(
+def _write_reports(
     options: Options,
     summary: Summary,
     record: Path | None,
@@ -214,20 +202,21 @@ def _write(
     plots: Path | None,
     report: Path | None,
 ) -> None:
-    """The files asked for."""
+    """Write the files that the options ask for."""
     statement = summary.outcome.statement
-    if metrics is not None or plots is not None:
-        from pipeline.report import metrics as measured
+    if metrics is not None:
+        from pipeline.report.metrics import write_metrics
 
-        if metrics is not None:
-            measured.write(metrics, statement, options.clean)
-        if plots is not None:
-            measured.write_plots(plots, statement)
+        write_metrics(metrics, statement, options.clean)
+    if plots is not None:
+        from pipeline.report.metrics import write_plots
+
+        write_plots(plots, statement)
     if report is not None:
-        from pipeline.report import html
+        from pipeline.report.html import write_page
 
-        html.write(report, statement, (*summary.notes, *summary.faults))
+        write_page(report, statement, (*summary.notes, *summary.faults))
     if record is not None:
-        from pipeline.report import json_log as recorded
+        from pipeline.report.json_log import write_run_record
 
-        recorded.write_run_record(record, options, summary)
+        write_run_record(record, options, summary)

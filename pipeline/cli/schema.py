@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
-import numpy as np
-import polars as pl
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from pipeline.fields import message_dtype
-from pipeline.models.template_check import TemplateProof, Verdict
-from pipeline.stages.chat.read import listed
-from pipeline.stages.chat.tokenize import ChatTokenizer, trained_turns
-from pipeline.stages.chat.turns import ROLES, Turns
-
-# ``schema``: check a schema file; print the JSON Schema for editors.
-
 
 schema_app = typer.Typer(
     help="Check schema files; print the JSON Schema of the language.", no_args_is_help=True
@@ -39,9 +22,8 @@ def check_command(
 
     for file in files:
         loaded = load_schema(file)
-        line = build_stages(loaded, Path())
-        kind, rules = loaded.schema.kind, len(line.context.fields)
-        typer.echo(f"{file}: ok ({loaded.schema.name}, {kind}, {rules} fields)")
+        fields = build_stages(loaded, Path()).context.fields
+        typer.echo(f"{file}: ok ({loaded.schema.name}, {loaded.schema.kind}, {len(fields)} fields)")
 
 
 @schema_app.command("json-schema")
@@ -52,101 +34,6 @@ def json_schema_command() -> None:
     from pipeline.schema.json_schema import json_schema
 
     typer.echo(json.dumps(json_schema(), indent=2))
-
-
-# A sample conversation in tokens, as a shard would hold it: for people to look at.
-
-
-SAMPLE = (
-    ("system", "You explain terms in one sentence."),
-    ("user", "What is a reef?"),
-    ("assistant", "A ridge of rock or coral just below the surface."),
-    ("user", "And STOP in a text?"),
-    ("assistant", "Plain text."),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class PreviewToken:
-    """A run of tokens of one sort, with the text they decode to."""
-
-    text: str
-    learned: bool
-    control: bool
-
-
-def turns_of(conversations: Sequence[Sequence[tuple[str, str]]]) -> Turns:
-    """Turns of conversations given as (role, content)."""
-    names = [field.name for field in message_dtype().fields]
-    rows = [
-        [
-            dict.fromkeys(names) | {"role": role, "content": text, "content_kind": "text"}
-            for role, text in turns
-        ]
-        for turns in conversations
-    ]
-    series = pl.Series("messages", rows, dtype=pl.List(message_dtype()))
-    return listed(series, "messages", {role: role for role in ROLES})
-
-
-def preview(proof: TemplateProof, *, with_system: bool = True) -> list[PreviewToken]:
-    """The sample conversation, audited; runs of learned, unlearned and control tokens.
-
-    Raises:
-        TokenizerError: ids or mask differ from the template and the reference tokenizer as a whole.
-    """
-    plain = [turn for turn in SAMPLE if with_system or turn[0] != "system"]
-    stop = proof.tokenizer.special_texts.get("eos", "")
-    conversation = [(role, text.replace("STOP", stop)) for role, text in plain]
-    turns = turns_of([conversation, plain])
-    codec = ChatTokenizer(proof.template, proof.tokenizer)
-    encoded = codec.encode(turns, trained_turns(turns, "assistant"), audited=np.array([1]))
-    length = int(encoded.lengths[0])
-    ids, learned = encoded.ids[:length], encoded.learned[:length]
-    control = proof.tokenizer.is_control[ids]
-    edges = np.flatnonzero(np.diff(learned.astype(int) * 2 + control)) + 1
-    bounds = [0, *edges.tolist(), length]
-    return [
-        PreviewToken(proof.tokenizer.decode(ids[a:b]), bool(learned[a]), bool(control[a]))
-        for a, b in itertools.pairwise(bounds)
-        if b > a
-    ]
-
-
-# Verdicts of the template probes, and a sample conversation coloured by what is learned.
-
-
-class Coloured(Protocol):
-    """A run of tokens of one sort."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def learned(self) -> bool: ...
-    @property
-    def control(self) -> bool: ...
-
-
-def print_verdicts(verdicts: Sequence[Verdict], console: Console) -> None:
-    """One line a probe."""
-    table = Table("probe", "verdict", "seen")
-    for verdict in verdicts:
-        mark = Text("failed", "bold red") if verdict.error is not None else Text("ok", "green")
-        table.add_row(verdict.name, mark, Text(verdict.text))
-    console.print(table)
-
-
-def print_sample(pieces: Iterable[Coloured], console: Console) -> None:
-    """The sample: learned text green, control tokens bold, all else dim."""
-    text = Text()
-    for piece in pieces:
-        style = "green" if piece.learned else "dim"
-        text.append(piece.text, f"bold {style}" if piece.control else style)
-    console.print(Text("learned", "green"), Text("given", "dim"), Text("control token", "bold"), sep=" · ")
-    console.print(text)
-
-
-# ``template``: prove a chat template on a tokenizer, before any data is read.
 
 
 template_app = typer.Typer(help="Prove a chat template on a tokenizer.", no_args_is_help=True)
@@ -178,6 +65,7 @@ def check_template_command(
     from pipeline.models.chat_template import load_template
     from pipeline.models.template_check import DEFAULT_SHAPES, examine_template
     from pipeline.models.tokenizer import load
+    from pipeline.report.template import preview, print_sample, print_verdicts
     from pipeline.schema.chat import Template
     from pipeline.schema.model import Tokenizer
 

@@ -1,4 +1,4 @@
-"""``train`` and ``preflight``: certified shards onto the GPU, or every reason why not."""
+"""``train`` and ``preflight``: train on certified shards, or list every fault that stops the job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Device(StrEnum):
-    """What a job computes on."""
+    """The device of a job."""
 
     CUDA = "cuda"
     CPU = "cpu"
@@ -53,17 +53,17 @@ def train_command(
     from pipeline.train.ranks import world_size
     from pipeline.train.train import Job, check_world, train
 
-    facts, chosen = _resolved(clean, split, recipe, model, change)
+    dataset, chosen = _resolve(clean, split, recipe, model, change)
     world = world_size()
     check_world(chosen, world)
-    found = preflight(facts, chosen, world=world, device=device.value)
-    refuse(found.faults, where=str(facts.clean))
+    found = preflight(dataset, chosen, world=world, device=device.value)
+    refuse(found.faults, where=str(dataset.clean))
     for fault in found.faults:
         typer.echo(f"note: {fault}", err=True)
     typer.echo(
-        f"root {facts.root[:20]}  {facts.name}  {facts.rows} samples  {found.parameters.trained:,} trained"
+        f"root {dataset.root[:20]}  {dataset.name}  {dataset.rows} samples  {found.parameters.trained:,} trained"
     )
-    done = train(Job(facts, chosen, out, device.value, from_config, resume, dump_batches))
+    done = train(Job(dataset, chosen, out, device.value, from_config, resume, dump_batches))
     typer.echo(f"{done.steps} steps; last checkpoint {done.checkpoint}")
 
 
@@ -80,42 +80,42 @@ def preflight_command(
     from pipeline.train.faults import refuse
     from pipeline.train.preflight import preflight
 
-    facts, chosen = _resolved(clean, split, recipe, model, change)
-    found = preflight(facts, chosen, world=world, device=device.value)
-    _show(facts, chosen, found)
-    refuse(found.faults, where=str(facts.clean))
+    dataset, chosen = _resolve(clean, split, recipe, model, change)
+    found = preflight(dataset, chosen, world=world, device=device.value)
+    _print_preflight(dataset, chosen, found)
+    refuse(found.faults, where=str(dataset.clean))
 
 
-def _resolved(
+def _resolve(
     clean: Path, split: str | None, recipe: str, model: Path | None, change: list[str] | None
 ) -> tuple[CertifiedSet, Recipe]:
     """The data set, and the recipe with what the command line changes in it."""
     from pipeline.train.load import open_certified
     from pipeline.train.recipe import changes_of, load_recipe
 
-    facts = open_certified(clean, split)
+    dataset = open_certified(clean, split)
     changes = changes_of(change or ())
     if model is not None:
         changes |= {"model.path": str(model), "model.hub": None}
-    return facts, load_recipe(recipe or _default_recipe(facts), changes)
+    return dataset, load_recipe(recipe or _default_recipe(dataset), changes)
 
 
-def _default_recipe(facts: CertifiedSet) -> str:
-    """The packaged recipe for a kind of data set."""
-    if facts.kind == "layout":
-        return "layoutlmv3" if facts.limits.get("family") == "layoutlmv3" else "lilt"
+def _default_recipe(dataset: CertifiedSet) -> str:
+    """The name of the packaged recipe for a data set."""
+    if dataset.kind == "layout":
+        return "layoutlmv3" if dataset.limits.get("family") == "layoutlmv3" else "lilt"
     return "llama-lora"
 
 
-def _show(facts: CertifiedSet, recipe: Recipe, found: Preflight) -> None:
+def _print_preflight(dataset: CertifiedSet, recipe: Recipe, found: Preflight) -> None:
     from pipeline.train.faults import Weight
 
     gib = 2**30
     needed = found.needed
     typer.echo(
-        f"data     {facts.name}  {facts.rows} samples  longest {facts.number('input_ids', 'longest')} tokens"
+        f"data     {dataset.name}  {dataset.rows} samples  longest {dataset.number('input_ids', 'longest')} tokens"
     )
-    typer.echo(f"root     {facts.root}")
+    typer.echo(f"root     {dataset.root}")
     typer.echo(f"model    {recipe.model.path or recipe.model.hub or recipe.model.config.get('model_type')}  "
                f"{found.parameters.total:,} parameters, {found.parameters.trained:,} trained")  # fmt: skip
     typer.echo(

@@ -1,10 +1,9 @@
-"""What every engine does: run tasks, hand over receipts as they come, return them in the order of the tasks.
+"""The protocol of engines: run tasks, report each receipt as it comes, return all in the order of the tasks.
 
     receipts = run_all(tasks, work, workers=8, on_receipt=progress)
 
-``work(task)`` is a pure function: it writes its own shards and returns a receipt. An engine moves only tasks and
-receipts, so that every engine gives the same bytes. ``work`` travels once to each worker, a task once: both must
-pickle.
+``work(task)`` writes its own shards and returns a receipt that depends on the task alone. An engine moves only tasks
+and receipts, so every engine gives the same bytes. Tasks, receipts and ``work`` must pickle.
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ Result = TypeVar("Result")
 
 
 class Engine(Protocol):
-    """The one call of an engine.
+    """Runs all tasks.
 
     Raises:
-        BusyError: a worker died (killed, out of memory); what it was doing is named. A rerun may help.
-        Whatever ``work`` raised, as it was raised; the other tasks are stopped.
+        BusyError: a worker process died (killed, out of memory); the error names its task. A rerun may help.
+
+    An error of ``work`` passes through unchanged and stops the other tasks.
     """
 
     def __call__(
@@ -34,10 +34,10 @@ class Engine(Protocol):
 
 
 def source_of(task: object) -> str:
-    """What a task reads, for a message; "" where there is none."""
-    held = getattr(task, "partition", task)
-    return str(getattr(held, "source", ""))
+    """The source that a task reads, for a message; "" for a task without one."""
+    partition = getattr(task, "partition", task)
+    return str(getattr(partition, "source", ""))
 
 
 def ignore(receipt: object) -> None:
-    """The ``on_receipt`` of a caller who does not watch."""
+    """The default ``on_receipt``: does nothing."""

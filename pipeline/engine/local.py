@@ -1,7 +1,7 @@
 """The local engine: this process for one worker, a pool of processes for more.
 
-The pool is its own and small, because it must know which task a dead worker held, must never wait for a worker that
-cannot answer, and must leave no worker behind: one whose driver is gone ends itself.
+The standard pools do not fit: this one knows the task of a worker that died, never waits for a worker that cannot
+answer, and leaves no worker behind, because a worker ends itself when its driver is gone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def run_all(
     workers: int = 1,
     on_receipt: Callable[[Result], None] = ignore,
 ) -> list[Result]:
-    """Run every task and return the results in the order of the tasks: see ``pipeline.engine.base``."""
+    """Run every task and return the results in the order of the tasks (see ``pipeline.engine.base``)."""
     if min(workers, len(tasks)) <= 1:
         results = []
         for task in tasks:
@@ -48,10 +48,10 @@ class _Worker:
 
 
 class _Pool:
-    """Processes that each hold one task at a time."""
+    """Worker processes that each run one task at a time."""
 
     def __init__(self, work: Callable[[Any], Any], size: int) -> None:
-        # forkserver: threads of this process (Arrow, tokenizers) do not survive a fork.
+        # forkserver, because threads of this process (Arrow, tokenizers) do not survive a fork.
         self._context = multiprocessing.get_context("forkserver")
         self._work = work
         self._size = size
@@ -85,57 +85,56 @@ class _Pool:
         waiting = deque(range(len(tasks)))
         results: list[Any] = [None] * len(tasks)
         for worker in self._workers:
-            self._give(worker, waiting, tasks)
+            self._send_next(worker, waiting, tasks)
         while busy := [worker for worker in self._workers if worker.task is not None]:
             ready = set(map(id, wait([h for w in busy for h in (w.pipe, w.process.sentinel)])))
             for worker in busy:
                 if not ready & {id(worker.pipe), id(worker.process.sentinel)}:
                     continue
-                at, result = self._take(worker, tasks)
-                results[at] = result
+                index, result = self._receive(worker, tasks)
+                results[index] = result
                 on_receipt(result)
-                self._give(worker, waiting, tasks)
+                self._send_next(worker, waiting, tasks)
         return results
 
-    def _give(self, worker: _Worker, waiting: deque[int], tasks: Sequence[Any]) -> None:
+    def _send_next(self, worker: _Worker, waiting: deque[int], tasks: Sequence[Any]) -> None:
         worker.task = waiting.popleft() if waiting else None
         if worker.task is not None:
             try:
                 worker.pipe.send(tasks[worker.task])
             except (BrokenPipeError, ConnectionResetError):
-                raise self._death(worker, tasks) from None
+                raise self._death_error(worker, tasks) from None
 
-    def _take(self, worker: _Worker, tasks: Sequence[Any]) -> tuple[int, Any]:
+    def _receive(self, worker: _Worker, tasks: Sequence[Any]) -> tuple[int, Any]:
         try:
-            # The pipe is asked first: a worker may have answered and then died.
+            # A worker may answer and then die, so the pipe decides, not the process.
             if not worker.pipe.poll():
                 raise EOFError
-            done, value = worker.pipe.recv()
+            succeeded, value = worker.pipe.recv()
         except (EOFError, ConnectionResetError):
-            raise self._death(worker, tasks) from None
-        if not done:
+            raise self._death_error(worker, tasks) from None
+        if not succeeded:
             raise value
         assert worker.task is not None  # noqa: S101
         return worker.task, value
 
-    def _death(self, worker: _Worker, tasks: Sequence[Any]) -> BusyError:
+    def _death_error(self, worker: _Worker, tasks: Sequence[Any]) -> BusyError:
         worker.process.join(timeout=5)
         code = worker.process.exitcode
         how = f"exit code {code}"
         if code is not None and code < 0:
             how = f"signal {signal.Signals(-code).name}"
-        held = "" if worker.task is None else source_of(tasks[worker.task])
         return BusyError(
             "a worker process died",
-            where=held,
+            where="" if worker.task is None else source_of(tasks[worker.task]),
             found=how + (" (the system kills so when memory runs out)" if code == -signal.SIGKILL else ""),
             remedy="run again, with fewer --workers if memory is short; nothing was published",
         )
 
 
 def _serve(pipe: Connection, work: Callable[[Any], Any]) -> None:
-    """The loop of a worker."""
-    # The driver alone answers to the terminal and to a stop; it ends its workers itself.
+    """The loop of a worker process."""
+    # Only the driver handles signals of the terminal; it ends its workers itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_driver, daemon=True).start()
@@ -147,15 +146,15 @@ def _serve(pipe: Connection, work: Callable[[Any], Any]) -> None:
         try:
             answer = (True, work(task))
         except Exception as error:
-            answer = (False, _portable(error))
+            answer = (False, _picklable(error))
         try:
             pipe.send(answer)
         except (BrokenPipeError, ConnectionResetError):
             return
 
 
-def _portable(error: Exception) -> Exception:
-    """The error as it can travel, with the place it was raised as a note."""
+def _picklable(error: Exception) -> Exception:
+    """The error in a form that pickles, with its traceback as a note."""
     error.add_note("".join(traceback.format_tb(error.__traceback__)))
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - made on this very line
@@ -165,7 +164,7 @@ def _portable(error: Exception) -> Exception:
 
 
 def _end_with_driver() -> None:
-    """End this process as soon as the driver is gone, whatever it is doing."""
+    """End this process as soon as the driver process is gone."""
     driver = multiprocessing.parent_process()
     if driver is not None:
         wait([driver.sentinel])

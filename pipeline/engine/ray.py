@@ -1,10 +1,10 @@
 """The Ray engine: the same tasks on a cluster, with retries. Needs the extra ``[ray]``.
 
-Ray Core tasks only: each writes its own shards to a file system that all nodes share, and sends back its receipt.
-A task that is repeated writes the same content-addressed shards again, so a retry can double nothing.
+Each Ray task writes its own shards to a file system that all nodes share, and returns its receipt. A retry writes the
+same content-addressed shards again, so it duplicates nothing.
 
-The cluster is the one named by ``RAY_ADDRESS``; without it a local one is started with one CPU a worker, and ended
-with the run. On a cluster, every node needs this program installed in the same version.
+``RAY_ADDRESS`` names the cluster. Without it, the engine starts a local cluster with one CPU per worker and stops it
+after the run. Every node of a cluster needs the same version of this program.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import Any
 
 from pipeline.engine.base import Result, Task, ignore, source_of
 from pipeline.errors import BusyError, SchemaError
-from pipeline.process import one_each
+from pipeline.process import use_one_thread
 
 RETRIES = 3
-"""How often a task is run again after its worker or node died."""
+"""How often a task runs again after its worker or node died."""
 SECONDS = 10
-"""How long the head of a cluster may take to answer."""
-SILENT = 3
-"""How often in a row the head may not answer while tasks run: it may be started again, within half a minute."""
+"""Longest time, in seconds, that the head of a cluster may take to answer."""
+MISSED_ANSWERS = 3
+"""Missed answers in a row after which the head counts as lost. A restart of the head takes less than half a minute."""
 WINDOW = 2
-"""Tasks in flight for each worker: enough that none waits, few enough that a long list costs no memory."""
+"""Tasks in flight for each worker: enough that no worker waits, few enough that a long list needs no memory."""
 
 
 def run_all(
@@ -37,51 +37,51 @@ def run_all(
     workers: int = 1,
     on_receipt: Callable[[Result], None] = ignore,
 ) -> list[Result]:
-    """Run every task and return the results in the order of the tasks: see ``pipeline.engine.base``.
+    """Run every task and return the results in the order of the tasks (see ``pipeline.engine.base``).
 
     Raises:
         SchemaError: Ray is not installed.
         BusyError: the cluster cannot be reached or was lost, or a task's worker died more than ``RETRIES`` times.
     """
     ray = _ray()
-    if not tasks:  # no cluster is started for nothing
+    if not tasks:  # start no cluster
         return []
     results: list[Any] = [None] * len(tasks)
     with _cluster(ray, workers):
         remote = ray.remote(num_cpus=1, max_retries=RETRIES)(_call)
         shared = ray.put(work)
         waiting = iter(range(len(tasks)))
-        flying: dict[Any, int] = {}
+        in_flight: dict[Any, int] = {}
         while True:
-            for at in waiting:
-                flying[remote.remote(shared, tasks[at])] = at
-                if len(flying) >= WINDOW * workers:
+            for index in waiting:
+                in_flight[remote.remote(shared, tasks[index])] = index
+                if len(in_flight) >= WINDOW * workers:
                     break
-            if not flying:
+            if not in_flight:
                 return results
-            done = _next(ray, list(flying))
-            at = flying.pop(done)
-            results[at] = _answer(ray, done, tasks[at])
-            on_receipt(results[at])
+            done = _wait_for_one(ray, list(in_flight))
+            index = in_flight.pop(done)
+            results[index] = _result(ray, done, tasks[index])
+            on_receipt(results[index])
 
 
-def _next(ray: Any, flying: list[Any]) -> Any:
-    """One of the tasks in flight that is done.
+def _wait_for_one(ray: Any, in_flight: list[Any]) -> Any:
+    """Wait until one of the tasks in flight is done, and return it.
 
-    Raises ``BusyError`` where the cluster is gone: Ray itself would end this process after a minute, as if by a bug.
+    Raises ``BusyError`` where the cluster is gone; Ray itself would end this process after a minute, like a crash.
     """
     head = ray.get_runtime_context().gcs_address
-    silent = 0
+    missed = 0
     while True:
-        done, _ = ray.wait(flying, num_returns=1, timeout=SECONDS)
+        done, _ = ray.wait(in_flight, num_returns=1, timeout=SECONDS)
         if done:
             return done[0]
         try:
-            _reach(head)
-            silent = 0
+            _connect(head)
+            missed = 0
         except OSError as error:
-            silent += 1
-            if silent == SILENT:
+            missed += 1
+            if missed == MISSED_ANSWERS:
                 raise BusyError(
                     "the Ray cluster was lost",
                     where=head,
@@ -91,11 +91,11 @@ def _next(ray: Any, flying: list[Any]) -> Any:
 
 
 def _call(work: Callable[[Any], Any], task: Any) -> Any:
-    one_each()  # a cluster that runs already has an environment of its own
+    use_one_thread()  # a running cluster has its own environment variables
     return work(task)
 
 
-def _answer(ray: Any, done: Any, task: Any) -> Any:
+def _result(ray: Any, done: Any, task: Any) -> Any:
     try:
         return ray.get(done)
     except ray.exceptions.RayTaskError as error:
@@ -112,17 +112,17 @@ def _answer(ray: Any, done: Any, task: Any) -> Any:
 
 @contextmanager
 def _cluster(ray: Any, workers: int) -> Iterator[None]:
-    """A connection to the cluster, or a local one for this run alone."""
+    """A connection to the cluster, or to a local cluster for this run alone."""
     if ray.is_initialized():
         yield
         return
-    # Ray puts its own handler for SIGTERM in place, which would take the run's exit code away.
-    held = signal.getsignal(signal.SIGTERM)
+    # Ray installs its own handler for SIGTERM, which would change the exit code of the run.
+    handler = signal.getsignal(signal.SIGTERM)
     address = os.environ.get("RAY_ADDRESS")
-    # "local" is said, or Ray would take any cluster that was ever started on this machine.
+    # Without "local", Ray would use any cluster that was ever started on this machine.
     local = {} if address else {"num_cpus": workers, "include_dashboard": False}
     try:
-        _reach(address)
+        _connect(address)
         ray.init(
             address=address or "local",
             logging_level="error",
@@ -138,16 +138,16 @@ def _cluster(ray: Any, workers: int) -> Iterator[None]:
             remedy="check RAY_ADDRESS, or run with --engine local",
         ) from None
     finally:
-        _restore(held)
+        _restore(handler)
     try:
         yield
     finally:
         ray.shutdown()
-        _restore(held)
+        _restore(handler)
 
 
-def _reach(address: str | None) -> None:
-    """Raise ``OSError`` where nothing answers at "host:port": Ray itself would try for ten minutes."""
+def _connect(address: str | None) -> None:
+    """Raise ``OSError`` where no process answers at "host:port"; Ray itself would try for ten minutes."""
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host, int(port)), timeout=SECONDS).close()
@@ -159,7 +159,7 @@ def _restore(handler: Any) -> None:
 
 
 def _ray() -> Any:
-    # Without usage reports, and without a warning about GPUs that are hidden from tasks that need none.
+    # No usage reports, and no warning about GPUs that are hidden from tasks that need none.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:

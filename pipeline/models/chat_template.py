@@ -1,7 +1,7 @@
-"""The chat template: found, compiled once, rendered in Jinja's sandbox, with limits on time and size.
+"""Chat templates: load, compile and render them in Jinja's sandbox, with limits on time and size.
 
-The language is the one transformers gives its templates: block trimming, loop controls, ``raise_exception``,
-``strftime_now``, a plain ``tojson``, and the ``generation`` block that marks what the assistant says.
+The language is that of templates in transformers: block trimming, loop controls, ``raise_exception``, ``strftime_now``,
+a plain ``tojson``, and the ``generation`` block around the text of the assistant.
 """
 
 from __future__ import annotations
@@ -33,30 +33,27 @@ if TYPE_CHECKING:
     from pipeline.schema.chat import Template
 
 
-# The chat template: compiled once, rendered in Jinja's sandbox, with limits on time and size.
-
-
 MAX_STEPS = 1_000_000
-"""Most loop turns of one rendering."""
+"""Largest number of loop iterations of one rendering."""
 MAX_SECONDS = 10.0
-"""Longest rendering of one conversation."""
+"""Longest time for the rendering of one conversation, in seconds."""
 MAX_CHARACTERS = 64 * 2**20
-"""Longest rendered conversation."""
+"""Longest rendered conversation, in characters."""
 MAX_SOURCE = 2**20
-"""Longest template."""
+"""Longest template, in characters."""
 
 _WIDE = re.compile(r"[0-9]{4}|\*")
-"""A width or precision in a format string that could make gigabytes."""
+"""A width or precision in a format string whose result could have gigabytes."""
 
 Message = Mapping[str, Any]
 
 
 class TemplateRefusal(Exception):
-    """The template raised on a conversation, or went over a limit; the text says which."""
+    """The template raises an error on a conversation, or exceeds a limit; the text names it."""
 
 
 class TimeDependence(TemplateRefusal):
-    """The template asked for today's date, and none is pinned."""
+    """The template asks for today's date, and the schema pins none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +61,8 @@ class Rendering:
     """A rendered conversation.
 
     Attributes:
-        text: what the model reads.
-        spans: first and one past the last character of each ``generation`` block.
+        text: the text for the model.
+        spans: span of each ``generation`` block in characters, [start, end).
     """
 
     text: str
@@ -74,7 +71,7 @@ class Rendering:
 
 @dataclass(slots=True)
 class _State:
-    """What one rendering has used up, and marked."""
+    """The counters and the spans of one rendering."""
 
     blocks: list[str] = field(default_factory=list)
     length: int = 0
@@ -83,7 +80,7 @@ class _State:
     deadline: float = 0.0
 
     def spend(self) -> None:
-        """Count a loop turn."""
+        """Count a loop iteration; raises ``TemplateRefusal`` beyond a limit."""
         self.steps += 1
         if self.steps > MAX_STEPS:
             raise TemplateRefusal(f"more than {MAX_STEPS:,} loop turns")
@@ -95,11 +92,12 @@ class ChatTemplate:
     """A compiled template.
 
     Attributes:
-        source: its text.
-        name: where it comes from, for messages.
-        has_generation: whether it marks what the assistant says.
+        source: text of the template.
+        name: origin of the template, for messages.
+        has_generation: whether it has ``generation`` blocks around the text of the assistant.
 
-    Raises TokenizerError when the text is no valid template.
+    Raises:
+        TokenizerError: the text is not a valid template.
     """
 
     def __init__(
@@ -128,7 +126,7 @@ class ChatTemplate:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 of its text."""
+        """The sha256 of the source."""
         return hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest()
 
     def render(
@@ -141,8 +139,8 @@ class ChatTemplate:
         """Render a conversation.
 
         Raises:
-            TemplateRefusal: it raised, failed, or went over a limit.
-            TimeDependence: it asked for today's date.
+            TemplateRefusal: the template raises an error, fails, or exceeds a limit.
+            TimeDependence: the template asks for today's date.
         """
         state = self._state = _State(deadline=time.monotonic() + MAX_SECONDS)
         variables = {**self._variables, "messages": list(messages), "tools": tools, "documents": None}
@@ -163,7 +161,7 @@ class ChatTemplate:
         return Rendering("".join(state.blocks), tuple(state.spans))
 
     def _generated(self, text: str) -> str:
-        """Called with the text of each generation block, before it is written."""
+        """Record the span of a generation block; called with its text, before that is written."""
         self._state.spans.append((self._state.length, self._state.length + len(text)))
         return text
 
@@ -192,7 +190,7 @@ def _parse_date(date: str | None) -> datetime.datetime | None:
 
 
 class _Generation(Extension):
-    """``{% generation %} … {% endgeneration %}``, and a counted step at the head of each loop body."""
+    """The block ``{% generation %} … {% endgeneration %}``, and a counter at the start of each loop body."""
 
     tags = {"generation", "cleanroom_step"}
     owner: ChatTemplate
@@ -205,7 +203,7 @@ class _Generation(Extension):
         return nodes.CallBlock(self.call_method("_mark"), [], [], body).set_lineno(tag.lineno)
 
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
-        """Put a step tag after each ``{% for … %}``; it writes nothing."""
+        """Insert a tag that counts an iteration after each ``{% for … %}``; it writes no text."""
         in_for = False
         previous = ""
         for token in stream:
@@ -227,7 +225,7 @@ class _Generation(Extension):
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox, with a limit on what multiplication, powers and formatting can make."""
+    """Jinja's sandbox, with a limit on the results of multiplication, powers and formatting."""
 
     intercepted_binops = frozenset({"*", "**", "%"})
 
@@ -242,7 +240,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
 
 class _Namespace(Namespace):
-    """A namespace that takes no underscore names: they reach into Python's internals."""
+    """A namespace without underscore names, which reach into Python's internals."""
 
     def __init__(*args: Any, **kwargs: Any) -> None:
         self, given = args[0], args[1:]
@@ -262,7 +260,7 @@ def _check_name(name: object) -> None:
 
 
 class _Dict:
-    """``dict`` as a template may call it, without its attributes."""
+    """The function ``dict`` for templates, without its other attributes."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
         return dict(*args, **kwargs)
@@ -289,7 +287,7 @@ def _to_json(
     separators: Any = None,
     sort_keys: bool = False,
 ) -> str:
-    """JSON as transformers writes it: Jinja's own filter would escape HTML."""
+    """JSON as transformers writes it; Jinja's own filter escapes HTML."""
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )
@@ -304,14 +302,11 @@ def _calls_generation(node: nodes.CallBlock) -> bool:
     return isinstance(target, nodes.ExtensionAttribute) and target.name == "_mark"
 
 
-# The chat template a schema names: the tokenizer's own, or a pinned file.
-
-
 def load_template(spec: Template, schema_dir: Path, tokenizer: Tokenizer) -> ChatTemplate:
-    """Compile it.
+    """Load the template of a schema: that of the tokenizer, or a pinned file.
 
     Raises:
-        TokenizerError: there is none, it cannot be read, or it is no template.
+        TokenizerError: there is no template, it cannot be read, or it does not compile.
     """
     if spec.file is None:
         if tokenizer.chat_template is None:

@@ -1,11 +1,10 @@
-"""What each model family takes: one table, each limit with its source; a model's own files win.
+"""The limits of models: a table of the document families, and the limits of a schema's target model.
 
-Imports the standard library only. The weights win over ``config.json``: after ``resize_token_embeddings`` only they
-are sure to be right.
+The files of the model override the table, and its weights override its ``config.json``, which may be wrong after
+``resize_token_embeddings``. Unless a row names another source, its numbers come from the configuration and modelling
+code of the family in transformers 5.24 and from the ``config.json`` of the published model in ``base``.
 
-Imports the standard library and the reasons only, so that a training node can read it. Source of the numbers, where a
-row says nothing else: the family's configuration and modelling code in transformers 5.24, and the ``config.json`` of
-the published base model named in ``base``.
+The module imports the standard library, the errors and the reasons only, so that a training node can use it.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from typing import Any, Protocol
 from pipeline.errors import SchemaError, TokenizerError
 from pipeline.reasons import Reason
 
-# Rows of a model's embedding matrix, read from its files without loading the model.
+# Rows of the embedding matrix, read from the headers of the weights.
 
 
 MAX_HEADER = 100 * 2**20
-"""Largest header, as the safetensors format itself limits it."""
+"""Largest size of a safetensors header in bytes, as the format defines it."""
 EMBEDDING_NAMES = (
     "embed_tokens.weight",
     "wte.weight",
@@ -32,11 +31,12 @@ EMBEDDING_NAMES = (
     "tok_embeddings.weight",
     "embed_in.weight",
 )
-"""Ends of the embedding's name: Llama, Qwen, Mistral and Gemma; GPT-2; BERT and LayoutLM; Meta's own; NeoX."""
+"""Suffixes of the embedding's name in Llama, Qwen, Mistral and Gemma; GPT-2; BERT and LayoutLM; Meta's own format;
+NeoX."""
 
 
 def embedding_rows(folder: Path) -> int | None:
-    """Rows of the embedding matrix in a model folder's safetensors files; None where there is none to be read."""
+    """Number of rows of the embedding matrix in the safetensors files of a folder; None where none can be read."""
     index = folder / "model.safetensors.index.json"
     files = [folder / "model.safetensors"]
     if index.is_file():
@@ -68,7 +68,7 @@ def _object(raw: bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-# What each model family takes: one table, each limit with its source; a model's own ``config.json`` wins.
+# The table of document families.
 
 
 Box = tuple[float, float, float, float]
@@ -76,7 +76,7 @@ ORIGIN: Box = (0, 0, 0, 0)
 
 
 class Positions(StrEnum):
-    """How a model numbers its tokens, which decides how many fit P rows of its position table."""
+    """How a model numbers its tokens, which decides how many tokens fit a position table of P rows."""
 
     FROM_ZERO = "from_zero"
     """``arange(length)``, pads counted: length ≤ P. BERT, LayoutLM, LayoutLMv2, BROS, and rotary models."""
@@ -85,14 +85,14 @@ class Positions(StrEnum):
     ``create_position_ids_from_input_ids``: LayoutLMv3, LiLT."""
 
     def longest(self, rows: int, pad_id: int) -> int:
-        """Most tokens a sequence may have with ``rows`` position embeddings."""
+        """Largest number of tokens of a sequence with ``rows`` position embeddings."""
         return rows if self is Positions.FROM_ZERO else rows - pad_id - 1
 
 
 @dataclass(frozen=True, slots=True)
 class ImageSpec:
-    """Pixels of a page as the family's image processor makes them: bilinear resize to ``side`` × ``side``, then
-    ``(pixel · scale − mean) / std`` a channel; the last step is the loader's, shards hold uint8."""
+    """The pixels of a page as the image processor of the family makes them: bilinear resize to ``side`` × ``side``,
+    then ``(pixel · scale − mean) / std`` per channel. Shards hold uint8; the loader does the last step."""
 
     side: int = 224
     channels: str = "RGB"
@@ -106,16 +106,16 @@ class Family:
     """One document model family.
 
     Attributes:
-        base: the published model whose ``config.json`` gave the numbers.
+        base: the published model whose ``config.json`` is the source of the numbers.
         positions, position_rows, pad_id: see ``Positions``.
-        box_rows: rows of the 2-D position tables (coordinates must be smaller), None for float boxes.
-        box_max: largest coordinate the family was trained with; boxes are integers 0–1000 or floats 0–1.
-        inverted_boxes_crash: whether x1 < x0 is an index error rather than silence.
+        box_rows: rows of the 2-D position tables (coordinates must be smaller); None for float boxes.
+        box_max: largest coordinate of the family's training data; boxes are integers 0–1000 or floats 0–1.
+        inverted_boxes_crash: whether x1 < x0 gives an index error; otherwise the model trains without an error.
         cls_box, sep_box, pad_box: boxes of special tokens.
         type_rows: rows of the token type table.
-        question_seps: separators between a question and the page: ``<s> q </s></s> page </s>`` of RoBERTa's kin,
-            ``[CLS] q [SEP] page [SEP]`` of BERT's.
-        image: None for families that see no pixels.
+        question_seps: number of separators between a question and the page: ``<s> q </s></s> page </s>`` for models
+            like RoBERTa, ``[CLS] q [SEP] page [SEP]`` for models like BERT.
+        image: the pixels of a page; None for families without pixels.
     """
 
     base: str
@@ -187,7 +187,7 @@ FAMILIES: dict[str, Family] = {
         type_rows=2, question_seps=1, image=None,
     ),
 }  # fmt: skip
-"""Document families by the name a schema gives them."""
+"""Document families by their name in a schema."""
 
 _AFTER_PAD_MODELS = frozenset(
     {"roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "longformer", "layoutlmv3", "lilt", "mpnet"}
@@ -208,19 +208,19 @@ class ModelSpec(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the target model takes; every token of every sample is held against it.
+    """The limits of a target model; the certify stage checks every token of every sample against them.
 
     Attributes:
-        family: name of the document family, None for other models.
-        embedding_rows: ids must be smaller (V).
-        max_tokens: most tokens of one sample, specials counted; None where the model is not known.
-        pad_id: what a loader pads with.
-        num_labels: labels must be smaller (L); None without labels.
+        family: name of the document family; None for other models.
+        embedding_rows: token ids must be smaller.
+        max_tokens: largest number of tokens of one sample, with special tokens; None for an unknown model.
+        pad_id: id of pad tokens.
+        num_labels: label ids must be smaller; None without labels.
         type_vocab: token types must be smaller.
-        box_rows, box_max: integer boxes must be ≤ ``box_max`` (and < ``box_rows``); float boxes ≤ 1.
-        float_boxes: whether boxes are float32 0–1 (BROS) rather than int16 0–1000.
+        box_rows, box_max: integer boxes must be ≤ ``box_max`` and < ``box_rows``; float boxes ≤ 1.
+        float_boxes: whether boxes are float32 0–1 (BROS); otherwise int16 0–1000.
         cls_box, sep_box, pad_box: boxes of special tokens.
-        image: how pixels are made, None where the family sees none.
+        image: the pixels of a page; None for families without pixels.
     """
 
     family: str | None
@@ -241,13 +241,13 @@ class Limits:
 def limits_for(
     model: ModelSpec, schema_dir: Path, tokenizer_size: int | None, pad_id: int | None, num_labels: int | None
 ) -> Limits:
-    """The limits of a schema's target model: the config's numbers, else the family's, else the tokenizer's.
+    """The limits of the target model of a schema, from its config, else from its family, else from the tokenizer.
 
     Args:
-        model: the schema's ``model:`` section.
+        model: the ``model:`` section of the schema.
         schema_dir: folder that ``config`` is relative to.
-        tokenizer_size: ``len(tokenizer)``, None without one.
-        pad_id: the tokenizer's pad id; a config's and a family's win.
+        tokenizer_size: ``len(tokenizer)``; None without a tokenizer.
+        pad_id: pad id of the tokenizer; that of the config or the family overrides it.
         num_labels: length of the schema's label list.
 
     Raises:
@@ -255,7 +255,7 @@ def limits_for(
         TokenizerError: the tokenizer has ids beyond the embedding matrix.
     """
     config = _read(schema_dir / model.config) if model.config is not None else {}
-    _same_family(model, config)
+    _check_family(model, config)
     rows = model.embedding_rows or _stored_rows(model, schema_dir)
     return limits_of(config, model.family, rows, tokenizer_size, pad_id, num_labels)
 
@@ -268,17 +268,17 @@ def limits_of(
     pad_id: int | None = None,
     num_labels: int | None = None,
 ) -> Limits:
-    """The limits of a model whose ``config.json`` is at hand; arguments and errors as for ``limits_for``."""
+    """The limits of a model with this ``config.json``; arguments and errors as for ``limits_for``."""
     name = family_name or _family_of(config)
     family = FAMILIES[name] if name is not None else None
-    rows = embedding_rows or _whole(config, "vocab_size") or tokenizer_size or 0
+    rows = embedding_rows or _integer(config, "vocab_size") or tokenizer_size or 0
     if tokenizer_size is not None and tokenizer_size > rows:
-        facts = Reason.TOKENIZER_MODEL_MISMATCH.facts
+        mismatch = Reason.TOKENIZER_MODEL_MISMATCH.facts
         raise TokenizerError(
-            facts.title.lower(), where="model", found=f"{tokenizer_size} tokens, beyond the embedding matrix",
-            expected=f"at most {rows}, its rows", remedy=facts.remedy,
+            mismatch.title.lower(), where="model", found=f"{tokenizer_size} tokens, beyond the embedding matrix",
+            expected=f"at most {rows}, its rows", remedy=mismatch.remedy,
         )  # fmt: skip
-    pad = _whole(config, "pad_token_id", least=0)
+    pad = _integer(config, "pad_token_id", least=0)
     if pad is None:
         pad = family.pad_id if family is not None and pad_id is None else pad_id
     return Limits(
@@ -287,8 +287,8 @@ def limits_of(
         max_tokens=_longest(config, family, pad),
         pad_id=pad,
         num_labels=_labels(config, num_labels),
-        type_vocab=_whole(config, "type_vocab_size") or (family.type_rows if family else 1),
-        box_rows=(_whole(config, "max_2d_position_embeddings") or family.box_rows)
+        type_vocab=_integer(config, "type_vocab_size") or (family.type_rows if family else 1),
+        box_rows=(_integer(config, "max_2d_position_embeddings") or family.box_rows)
         if family and family.box_rows
         else None,
         box_max=family.box_max if family else 1000,
@@ -301,16 +301,16 @@ def limits_of(
 
 
 def _stored_rows(model: ModelSpec, schema_dir: Path) -> int | None:
-    """Rows of the embedding in the weights beside the config, where they are there."""
+    """Number of rows of the embedding in the weights beside the config; None without weights."""
     if model.config is None:
         return None
-    place = schema_dir / model.config
-    return embedding_rows(place if place.is_dir() else place.parent)
+    path = schema_dir / model.config
+    return embedding_rows(path if path.is_dir() else path.parent)
 
 
 def _longest(config: dict[str, Any], family: Family | None, pad: int | None) -> int | None:
-    """The position formula of the model, with the config's table where it gives one."""
-    rows = _whole(config, "max_position_embeddings") or (family.position_rows if family else None)
+    """Largest number of tokens of a sample, by the positions of the model; None where they are unknown."""
+    rows = _integer(config, "max_position_embeddings") or (family.position_rows if family else None)
     if rows is None:
         return None
     if family is not None:
@@ -322,9 +322,9 @@ def _longest(config: dict[str, Any], family: Family | None, pad: int | None) -> 
 
 
 def _labels(config: dict[str, Any], num_labels: int | None) -> int | None:
-    """The model's own number of labels where its config names them, else the schema's."""
+    """The number of labels in the config, else in the schema."""
     names = config.get("id2label")
-    own = len(names) if isinstance(names, dict) and names else _whole(config, "num_labels")
+    own = len(names) if isinstance(names, dict) and names else _integer(config, "num_labels")
     if own is None or num_labels is None:
         return num_labels if own is None else own
     if num_labels > own:
@@ -340,18 +340,18 @@ def _image(config: dict[str, Any], family: Family | None) -> ImageSpec | None:
     if family is None or family.image is None:
         return None
     spec = family.image
-    side = _whole(config, "input_size") or spec.side
+    side = _integer(config, "input_size") or spec.side
     return ImageSpec(side, spec.channels, spec.scale, spec.mean, spec.std)
 
 
 def _family_of(config: dict[str, Any]) -> str | None:
-    """The family a config belongs to by its ``model_type``. LayoutXLM calls itself layoutlmv2."""
+    """The family of a config by its ``model_type``, which is layoutlmv2 for LayoutXLM."""
     model_type = config.get("model_type")
     return model_type if model_type in FAMILIES else None
 
 
-def _same_family(model: ModelSpec, config: dict[str, Any]) -> None:
-    """Refuse a config of another family than the schema names."""
+def _check_family(model: ModelSpec, config: dict[str, Any]) -> None:
+    """Raise ``SchemaError`` for a config of another family than the schema names."""
     found = _family_of(config)
     same = {model.family, "layoutlmv2" if model.family == "layoutxlm" else model.family}
     if model.family is not None and found is not None and found not in same:
@@ -363,7 +363,7 @@ def _same_family(model: ModelSpec, config: dict[str, Any]) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """A ``config.json``, or the one in a folder."""
+    """The content of a ``config.json``, or of the one in a folder."""
     file = path / "config.json" if path.is_dir() else path
     try:
         value = json.loads(file.read_text("utf-8"))
@@ -380,8 +380,8 @@ def _read(path: Path) -> dict[str, Any]:
     return value
 
 
-def _whole(config: dict[str, Any], key: str, least: int = 1) -> int | None:
-    """A whole number of the config, None where it is absent or null."""
+def _integer(config: dict[str, Any], key: str, least: int = 1) -> int | None:
+    """An integer of the config; None where it is missing or null."""
     value = config.get(key)
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""Two digests that bind a certificate to its tokenizer: of what it says, and of what it does."""
+"""Two digests that bind a certificate to its tokenizer: one of its definition, one of the ids that it gives."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ PROBE_TEXTS: tuple[str, ...] = (
     "<s> </s> <pad> [CLS] [SEP] <|eot_id|> <|im_end|>",
     "mg/dl 5%–10 % „Zitat“ ‚so‘ 20 °C §3 €5",
 )
-"""Texts whose ids are digested: spaces, contractions, digits, scripts, decomposed and rare code points."""
+"""The texts of the probe digest: spaces, contractions, digits, scripts, decomposed and rare code points."""
 
 
 def canonical_digest(state: dict[str, Any]) -> str:
-    """sha256 of a parsed tokenizer.json with ``truncation`` and ``padding`` nulled and keys sorted.
+    """The sha256 of a parsed tokenizer.json with sorted keys and with null for ``truncation`` and ``padding``.
 
-    Both are nulled because one truncating call of the library writes them into the file.
+    A call of the library that truncates or pads writes both into the file, so they do not count.
     """
     known = {**state, "truncation": None, "padding": None}
     text = json.dumps(known, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
@@ -64,7 +64,7 @@ def canonical_digest(state: dict[str, Any]) -> str:
 def probe_digest(
     encode: Callable[[Sequence[str]], tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]],
 ) -> str:
-    """sha256 of the ids of the probe texts: it changes when the library tokenizes otherwise than before."""
+    """The sha256 of the ids of the probe texts; it changes when the library tokenizes them in another way."""
     ids, lengths = encode(PROBE_TEXTS)
     body = lengths.astype("<i8").tobytes() + ids.astype("<i4").tobytes()
     return hashlib.sha256(body).hexdigest()

@@ -1,4 +1,4 @@
-"""Checks of a chat template on a tokenizer, made before any record is read. Each failure is one clear error."""
+"""Checks of a chat template on a tokenizer, before the first record is read. Each failure is one error."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pipeline.models.template_pattern import TemplatePattern, Unproven, marker, 
 from pipeline.models.tokenizer import Tokenizer
 from pipeline.reasons import Reason
 
-# Known chat template families: how each marks its turns, and which tokenizers it belongs to.
+# Known template families: how each marks its turns, and which tokenizers it belongs to.
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateFamily:
-    """One family.
+    """One family of chat templates.
 
     Attributes:
-        name: as people call it.
+        name: its common name.
         markers: texts that only this family writes around turns.
-        tokens: special tokens by which a tokenizer of this family is known.
+        tokens: special tokens that only tokenizers of this family have.
     """
 
     name: str
@@ -57,11 +57,11 @@ TEMPLATE_MARKER = re.compile(
     r"<\|[^<>|\s]{1,40}\|>|<｜[^<>｜\s]{1,40}｜>|<(?:start|end)_of_turn>|</?s>|<(?:bos|eos)>|\[/?INST\]"
     r"|\[/?(?:SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_RESULTS)\]|\[TOOL_CALLS\]"
 )
-"""Texts that look like the marker of a turn."""
+"""Matches a text that looks like the marker of a turn."""
 
 
 def family_of_template(written: Iterable[str]) -> TemplateFamily | None:
-    """The family whose markers a template writes: the one with the most of them."""
+    """The family with the largest share of its markers among the texts that a template writes."""
     texts = set(written)
     hits = [(sum(m in texts for m in f.markers) / len(f.markers), f) for f in TEMPLATE_FAMILIES]
     best = max(hits, key=lambda hit: hit[0])
@@ -69,13 +69,13 @@ def family_of_template(written: Iterable[str]) -> TemplateFamily | None:
 
 
 def family_of_tokenizer(tokens: Iterable[str]) -> TemplateFamily | None:
-    """The family whose tokens a tokenizer has: the one that names most of them."""
+    """The family with the most special tokens among those whose tokens a tokenizer has."""
     known = set(tokens)
     fitting = [f for f in TEMPLATE_FAMILIES if all(token in known for token in f.tokens)]
     return max(fitting, key=lambda f: len(f.tokens)) if fitting else None
 
 
-# Probes of a chat template on a tokenizer, made before any record is read. Each failure is one clear error.
+# The checks.
 
 
 ROLE_OF = {"s": "system", "u": "user", "a": "assistant"}
@@ -92,7 +92,7 @@ PROBE_TOOL = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Outcome of one probe: its name, and what was seen."""
+    """The result of one check: its name, a description, and the error of a failed one."""
 
     name: str
     text: str
@@ -101,15 +101,15 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class TemplateProof:
-    """A template that passed.
+    """A template that passed all checks.
 
     Attributes:
         template: the template.
-        tokenizer: the tokenizer, with the template's turn markers among its control tokens.
-        headers: what opens a user's and an assistant's turn, or None.
-        bos: the start token's text, "" when the template writes none.
-        shapes: role letters of the conversations it renders.
-        verdicts: what each probe saw.
+        tokenizer: the tokenizer, with the turn markers of the template among its control tokens.
+        headers: the texts before a turn of the user and of the assistant; None where there are none.
+        bos: text of the start token; "" when the template writes none.
+        shapes: role letters of the conversations that the template renders.
+        verdicts: the result of each check.
     """
 
     template: ChatTemplate
@@ -122,7 +122,7 @@ class TemplateProof:
 
 @dataclass(slots=True)
 class _Subject:
-    """What is probed, and what the probes have learned of it."""
+    """The checked template, and what the checks found so far."""
 
     template: ChatTemplate
     tokenizer: Tokenizer
@@ -130,7 +130,7 @@ class _Subject:
     requires: frozenset[str]
     tools: bool
     rendered: dict[str, str] = field(default_factory=dict)
-    bones: dict[str, TemplatePattern] = field(default_factory=dict)
+    patterns: dict[str, TemplatePattern] = field(default_factory=dict)
 
     @property
     def stops(self) -> re.Pattern[str]:
@@ -155,21 +155,22 @@ def check_template(
     requires: Sequence[str] = ("user", "assistant"),
     tools: bool = False,
 ) -> TemplateProof:
-    """Run all probes.
+    """Run all checks.
 
     Args:
-        shapes: role letters (s, u, a) of conversations that must render: the shortest that the grammar allows.
-        requires: roles the template must take; another that it refuses is quarantined row by row.
+        template, tokenizer: the template and its tokenizer.
+        shapes: role letters (s, u, a) of conversations that must render, the shortest ones of the grammar.
+        requires: roles that the template must take. A turn of another role that it refuses is quarantined row by row.
         tools: whether conversations may call tools.
 
     Raises:
-        TokenizerError: the first probe that fails.
+        TokenizerError: the first check that fails.
     """
     proof, verdicts = examine_template(template, tokenizer, shapes=shapes, requires=requires, tools=tools)
     for verdict in verdicts:
         if verdict.error is not None:
             raise verdict.error
-    assert proof is not None  # noqa: S101 - no probe failed
+    assert proof is not None  # noqa: S101 - no check failed
     return proof
 
 
@@ -181,7 +182,7 @@ def examine_template(
     requires: Sequence[str] = ("user", "assistant"),
     tools: bool = False,
 ) -> tuple[TemplateProof | None, list[Verdict]]:
-    """As ``probe``, but every verdict is given; probes that need a failed one are left out."""
+    """As ``check_template``, but return the verdicts up to the first failed check, and no proof after a failure."""
     subject = _Subject(template, tokenizer, tuple(shapes), frozenset(requires), tools)
     verdicts: list[Verdict] = []
     probes: list[tuple[str, Callable[[_Subject], str]]] = [
@@ -213,7 +214,7 @@ def examine_template(
 
 
 def _renders(subject: _Subject) -> str:
-    """Every shape renders, without today's date; a role that need not be taken may be refused."""
+    """Check that every shape renders, without today's date; the template may refuse a role that is not required."""
     refused: list[str] = []
     for letters in subject.shapes:
         messages = [{"role": ROLE_OF[letter], "content": marker(i)} for i, letter in enumerate(letters)]
@@ -242,12 +243,12 @@ def _renders(subject: _Subject) -> str:
 
 
 def _markers(subject: _Subject) -> str:
-    """The markers of turns are single tokens of this tokenizer."""
+    """Check that the markers of turns are single tokens of the tokenizer."""
     tokenizer = subject.tokenizer
     written = dict.fromkeys(m for text in subject.rendered.values() for m in TEMPLATE_MARKER.findall(text))
-    strangers = [text for text in written if text not in tokenizer.added]
-    if strangers:
-        _mismatch(subject, list(written), strangers)
+    unknown = [text for text in written if text not in tokenizer.added]
+    if unknown:
+        _mismatch(subject, list(written), unknown)
     weak = [text for text in written if text not in tokenizer.control]
     turn_markers = [t for t in weak if all(t in text for text in subject.rendered.values())]
     if turn_markers:
@@ -255,11 +256,11 @@ def _markers(subject: _Subject) -> str:
     return ("single tokens: " + ", ".join(written)) if written else "none that look like markers"
 
 
-def _mismatch(subject: _Subject, written: list[str], strangers: list[str]) -> None:
+def _mismatch(subject: _Subject, written: list[str], unknown: list[str]) -> None:
     tokenizer = subject.tokenizer
-    _, lengths = tokenizer.encode(strangers)
+    _, lengths = tokenizer.encode(unknown)
     shown = ", ".join(
-        f"{text} becomes {count} tokens" for text, count in zip(strangers[:4], lengths.tolist(), strict=False)
+        f"{text} becomes {count} tokens" for text, count in zip(unknown[:4], lengths.tolist(), strict=False)
     )
     theirs, ours = family_of_template(written), family_of_tokenizer(tokenizer.control)
     if ours is not None:
@@ -286,7 +287,7 @@ def _mismatch(subject: _Subject, written: list[str], strangers: list[str]) -> No
 
 
 def _start_token(subject: _Subject) -> str:
-    """Exactly one start token where the tokenizer wants one, at the start."""
+    """Check that the text has exactly one start token, at the start, where the tokenizer adds one."""
     tokenizer = subject.tokenizer
     bos = tokenizer.special_texts.get("bos")
     if not bos:
@@ -315,7 +316,7 @@ def _start_token(subject: _Subject) -> str:
 
 
 def _mask(subject: _Subject) -> str:
-    """Contents survive, and what is trained of an assistant's turn is proven, its stop token included."""
+    """Check that all contents are rendered, and that the mask of each assistant turn is proven, with its stop token."""
     stops = subject.stops
     for letters in subject.rendered:
         roles = [ROLE_OF[letter] for letter in letters]
@@ -328,7 +329,7 @@ def _mask(subject: _Subject) -> str:
                 "use a template that renders every turn, or leave the role out of `grammar`",
             )
         try:
-            subject.bones[letters] = template_pattern(subject.template, roles, stops)
+            subject.patterns[letters] = template_pattern(subject.template, roles, stops)
         except Unproven as problem:
             raise subject.error(
                 Reason.TEMPLATE_UNPROVEN,
@@ -353,17 +354,17 @@ def _mask(subject: _Subject) -> str:
 
 
 def _stop(subject: _Subject) -> str:
-    """The token that ends an assistant's turn."""
-    for bones in subject.bones.values():
-        for _, _, _, stop in bones.answers:
-            found = subject.stops.match(bones.literals[stop.literal], stop.offset)
+    """The token that ends a turn of the assistant."""
+    for pattern in subject.patterns.values():
+        for _, _, _, stop in pattern.answers:
+            found = subject.stops.match(pattern.literals[stop.literal], stop.offset)
             if found is not None:
                 return found.group()
     return "nothing"
 
 
 def _tools(subject: _Subject) -> str:
-    """Calls, results and definitions survive, where conversations may hold them."""
+    """Check that calls, results and definitions of tools are rendered, where conversations may hold them."""
     if not subject.tools:
         return "not used"
     call = {
@@ -400,16 +401,16 @@ def _tools(subject: _Subject) -> str:
 
 
 def _headers(subject: _Subject) -> tuple[str, str] | None:
-    """What opens a user's and an assistant's turn, of a conversation of several exchanges."""
-    for letters, bones in sorted(subject.bones.items(), key=lambda item: -len(item[0])):
+    """The texts before a turn of the user and of the assistant, from the longest shape."""
+    for letters, pattern in sorted(subject.patterns.items(), key=lambda item: -len(item[0])):
         opened: dict[str, str] = {}
         for i in range(len(letters)):
-            literal = bones.literals[i]
+            literal = pattern.literals[i]
             if i == 0:
                 bos = subject.tokenizer.special_texts.get("bos", "")
                 text = literal.removeprefix(bos) if bos else literal
             else:
-                end = bones.ends[i - 1]
+                end = pattern.ends[i - 1]
                 text = literal[end.offset :] if end.literal == i else literal
             text = text.strip() or literal.strip()
             if letters[i] in "ua" and text and (i > 0 or letters[i] not in opened):

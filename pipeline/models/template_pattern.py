@@ -1,8 +1,8 @@
-"""The skeleton of a shape: what a template writes around the contents of conversations with the same roles.
+"""The pattern of a template for one shape: the constant text around the contents of conversations with the same roles.
 
-A shape is rendered once with marker texts in place of the contents. What stands between the markers is constant; the
-contents of a real conversation are put in their place. The mask is found the same way: from the template's generation
-blocks, or from the proven prefix that a generation prompt makes.
+A shape is rendered once, with marker texts as the contents. The text between the markers is constant, so the contents
+of a real conversation can take the place of the markers. The mask comes from the same rendering: from the generation
+blocks of the template, or from the prefix that a generation prompt gives.
 """
 
 from __future__ import annotations
@@ -16,21 +16,18 @@ from pipeline.models.chat_template import ChatTemplate, Message, Rendering, Temp
 
 OPEN, CLOSE = "\ue000", "\ue001"
 PAD = " \n\t\u3000"
-"""White space put around a marker to see whether the template trims."""
+"""White space around a marker, which shows whether the template trims."""
 
 _MARKER = re.compile(f'{OPEN}([0-9]+)aA"\\\\\n<{CLOSE}')
 
-WHITE_SPACE = "".join(chr(i) for i in range(0x3001) if chr(i).isspace())
-"""What Jinja's ``trim`` strips: Python's white space."""
-
 
 class Unproven(Exception):
-    """The shape has no skeleton: contents are changed, reordered or repeated, or the mask cannot be proven."""
+    """A shape has no pattern: contents are changed, reordered or repeated, or the mask cannot be proven."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in the rendered text: so many characters into the literal before a slot (or after the last)."""
+    """A position in the rendered text: index of a literal, and number of characters from its start."""
 
     literal: int
     offset: int
@@ -38,15 +35,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class TemplatePattern:
-    """What a template writes for one shape.
+    """The text that a template writes for one shape.
 
     Attributes:
         literals: constant texts, one more than slots: before the first slot, between two, after the last.
-        slots: turn whose content stands in each slot.
+        slots: index of the turn whose content fills each slot.
         trims: for each slot, whether white space before and after the content is stripped.
-        answers: for each assistant turn: the turn, first and past the last place of what is trained, and the place
-            of the stop token in it.
-        ends: for each turn, the place where what belongs to it ends.
+        answers: for each assistant turn: its index, the start and the end of the trained text, and the start of the
+            stop token.
+        ends: for each turn, the end of its text.
     """
 
     literals: tuple[str, ...]
@@ -56,45 +53,45 @@ class TemplatePattern:
     ends: tuple[Place, ...]
 
     def fill(self, contents: Sequence[str]) -> str:
-        """The rendered text of a conversation with these contents, one a turn."""
+        """The rendered text of a conversation with these contents, one per turn."""
         out = [self.literals[0]]
         for slot, (left, right), literal in zip(self.slots, self.trims, self.literals[1:], strict=True):
             out.append(trim_content(contents[slot], left, right))
             out.append(literal)
         return "".join(out)
 
-    def heads(self, contents: Sequence[str]) -> list[int]:
+    def literal_starts(self, contents: Sequence[str]) -> list[int]:
         """First character of each literal in the rendered text of a conversation with these contents."""
-        heads = [0]
+        starts = [0]
         for slot, trims, literal in zip(self.slots, self.trims, self.literals, strict=False):
-            heads.append(heads[-1] + len(literal) + len(trim_content(contents[slot], *trims)))
-        return heads
+            starts.append(starts[-1] + len(literal) + len(trim_content(contents[slot], *trims)))
+        return starts
 
     def spans(self, contents: Sequence[str]) -> tuple[tuple[int, int], ...]:
-        """First and one past the last character of what is trained, in the rendered text of these contents."""
-        heads = self.heads(contents)
+        """Span of each trained text in the rendered text of these contents, in characters, [start, end)."""
+        starts = self.literal_starts(contents)
         return tuple(
-            (heads[first.literal] + first.offset, heads[past.literal] + past.offset)
-            for _, first, past, _ in self.answers
+            (starts[start.literal] + start.offset, starts[end.literal] + end.offset)
+            for _, start, end, _ in self.answers
         )
 
 
 def trim_content(text: str, left: bool, right: bool) -> str:
-    """The text as the template writes it."""
+    """The content as the template writes it, with white space stripped on the given sides."""
     if left and right:
         return text.strip()
     return text.lstrip() if left else text.rstrip() if right else text
 
 
 def marker(turn: int) -> str:
-    """A text that no filter but trimming leaves as it is."""
+    """A marker text, which every filter except trimming changes."""
     return f'{OPEN}{turn}aA"\\\n<{CLOSE}'
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is trained of an assistant turn, in characters of the rendered text: first, one past the last, and the
-    first of its stop token."""
+    """The trained text of an assistant turn, in characters of the rendered text: [start, end), and the start of its
+    stop token."""
 
     turn: int
     start: int
@@ -103,7 +100,7 @@ class Answer:
 
 
 def template_pattern(template: ChatTemplate, roles: Sequence[str], stops: re.Pattern[str]) -> TemplatePattern:
-    """The skeleton of a shape.
+    """The pattern of a shape.
 
     Args:
         template: the template.
@@ -111,7 +108,7 @@ def template_pattern(template: ChatTemplate, roles: Sequence[str], stops: re.Pat
         stops: matches the control tokens of the tokenizer.
 
     Raises:
-        Unproven: there is none.
+        Unproven: the shape has no pattern.
         TemplateRefusal: the template refuses the shape.
     """
     messages = [{"role": role, "content": marker(i)} for i, role in enumerate(roles)]
@@ -145,17 +142,21 @@ def answer_spans(
     ends: Sequence[int],
     tools: Any = None,
 ) -> list[Answer]:
-    """What is trained of each assistant turn.
+    """The trained text of each assistant turn.
 
-    With generation blocks, a block belongs to the assistant turn whose content it holds, and must hold it whole, with
-    the stop token after it, and no other content. Without, the text rendered up to a turn with a generation prompt
-    must be a prefix of the whole; the trained part then ends with the first stop token after the content.
+    In a template with generation blocks, the trained text is the block around the content of the turn. The block must
+    hold the content and the stop token after it, and no other content. In other templates, the text rendered up to the
+    turn with a generation prompt must be a prefix of the full text. The trained text starts after it and ends with the
+    first stop token after the content.
 
     Args:
-        starts, ends: first and one past the last character of each turn's content in the rendered text.
+        template: the template.
+        messages, rendering, tools: the conversation, and its rendering with these tools.
+        stops: matches the control tokens of the tokenizer.
+        starts, ends: span of the content of each turn in the rendered text, in characters, [start, end).
 
     Raises:
-        Unproven: neither way holds.
+        Unproven: the trained text cannot be proven.
     """
     assistants = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
     found = []
@@ -189,8 +190,11 @@ def answer_spans(
 
 
 def turn_ends(text: str, ends: Sequence[int], stops: re.Pattern[str]) -> list[int]:
-    """Where each turn's text ends: after the first control token behind its content and the white space after that;
-    at the content where no control token follows before the next one. The last turn ends with the text."""
+    """The end of the text of each turn, in characters.
+
+    A turn ends after the first control token behind its content and the white space after that token, or with its
+    content, when no control token comes before the next content. The last turn ends with the text.
+    """
     found = []
     for i, end in enumerate(ends[:-1]):
         stop = stops.search(text, end, ends[i + 1])
@@ -212,7 +216,7 @@ def _split(text: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
 def _trims(
     template: ChatTemplate, roles: Sequence[str], literals: Sequence[str]
 ) -> tuple[tuple[bool, bool], ...]:
-    """Render with white space around the markers and see on which sides it is gone."""
+    """On which sides of each content the template strips white space: render it around the markers and compare."""
     padded = [{"role": role, "content": PAD + marker(i) + PAD} for i, role in enumerate(roles)]
     try:
         around, _ = _split(template.render(padded).text)
@@ -237,7 +241,7 @@ def _trims(
 
 
 class _MarkerPlaces:
-    """Where the markers stand in the rendered text, and each place relative to them."""
+    """The spans of the markers in the rendered text, and positions relative to the literals."""
 
     def __init__(self, literals: Sequence[str], slots: Sequence[int]) -> None:
         self.starts: list[int] = []
@@ -250,7 +254,7 @@ class _MarkerPlaces:
             self.ends.append(at)
 
     def of(self, position: int) -> Place:
-        """A position that is not inside a marker: it belongs to the literal it stands in or ends."""
+        """The place of a position in the rendered text; raises ``Unproven`` for one inside a marker."""
         for i, start in enumerate(self.starts):
             if position <= start:
                 return Place(i, position - (self.ends[i - 1] if i else 0))

@@ -1,9 +1,9 @@
-"""A static proof that a template only copies the text of a turn and never decides by it.
+"""A static proof that a template only copies the contents of turns and makes no decision by them.
 
-Where the proof holds, the text between two contents depends on the roles alone, so that it can be rendered once a
-shape of conversation and stitched. The proof follows values through the template's syntax tree: a content may be
-concatenated, trimmed, assigned and written; comparing, splitting, measuring or indexing it breaks the proof. Tests
-whose outcome is known because every content is a non-blank text (``is string``, ``is none``) are folded.
+With the proof, the text between two contents depends on the roles alone, so it is rendered once per shape of
+conversation (``template_pattern``). The proof follows values through the syntax tree of the template. The template may
+concatenate, trim, assign and write a content; when it compares, splits, measures or indexes one, the proof fails. Every
+content is a text that is not blank, so the results of some tests (``is string``, ``is none``) are known.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from jinja2 import nodes
 
 
 class Flow(IntEnum):
-    """What a value may hold, from harmless to telling."""
+    """The data in a value, in rising order of what it reveals of a conversation."""
 
-    CLEAN = 0  # depends on roles and constants alone
+    CLEAN = 0  # depends on roles and constants only
     CONTENT = 1  # text made of contents and constants
     MESSAGE = 2
     MESSAGES = 3
 
 
 class ContentDependent(Exception):
-    """The template may decide by the text of a turn."""
+    """The template may make a decision by the content of a turn."""
 
 
 _KNOWN_TESTS = {
@@ -42,17 +42,17 @@ _KNOWN_TESTS = {
     "true": False,
     "false": False,
 }
-"""Outcome of each test on a content, which is always a text with something in it."""
+"""The result of each test on a content, which is always a text that is not blank."""
 
 _COPIES = frozenset({"trim", "string", "tojson"})
-"""Filters that never decide. ``tojson`` escapes, which the probe text of a shape shows (``skeleton``)."""
+"""Filters that only copy. ``tojson`` escapes, which the markers of ``template_pattern`` show."""
 
 _LIST_FILTERS = frozenset({"list", "reverse", "selectattr", "rejectattr"})
 _MAX_PASSES = 8
 
 
 def copies_content(tree: nodes.Template) -> bool:
-    """Whether the proof holds for this template."""
+    """Whether the proof holds for a template."""
     follower = _Follower()
     try:
         for _ in range(_MAX_PASSES):
@@ -66,7 +66,7 @@ def copies_content(tree: nodes.Template) -> bool:
 
 
 class _Follower:
-    """Follows values by name; a name takes the most telling value it is ever given."""
+    """Follows values by name; a name has the highest flow of all its values."""
 
     def __init__(self) -> None:
         self.names: dict[str, Flow] = {"messages": Flow.MESSAGES}
@@ -80,7 +80,7 @@ class _Follower:
 
     # ── statements ───────────────────────────────────────────────────────────────────────────────────────
     def body(self, statements: Iterable[nodes.Node]) -> Flow:
-        """Follow statements; the flow of what they write."""
+        """Follow statements; returns the flow of the text that they write."""
         return max((self.statement(node) for node in statements), default=Flow.CLEAN)
 
     def statement(self, node: nodes.Node) -> Flow:
@@ -153,7 +153,7 @@ class _Follower:
             case _:
                 raise ContentDependent
 
-    # ── conditions: True or False where the outcome is known, None where roles decide ────────────────────
+    # ── conditions: True or False where the result is known, None where the roles decide ─────────────────
     def condition(self, node: nodes.Node) -> bool | None:
         match node:
             case nodes.Not():
@@ -171,13 +171,13 @@ class _Follower:
                 return None if isinstance(node.node, nodes.Name) else _KNOWN_TESTS[node.name]
             case nodes.Const():
                 return bool(node.value)
-        # A name may hold a content in one shape and a constant in another: its outcome is the roles' to decide.
+        # A name may hold a content in one shape and a constant in another, so the roles decide.
         certain = self.value(node) is Flow.CONTENT and not isinstance(node, nodes.Name)
         return True if certain else None
 
     # ── expressions ──────────────────────────────────────────────────────────────────────────────────────
     def clean(self, *expressions: nodes.Node | None) -> Flow:
-        """Demand that none of the expressions holds content or messages."""
+        """Raise ``ContentDependent`` where an expression holds content or messages."""
         for node in expressions:
             if node is not None and self.value(node) is not Flow.CLEAN:
                 raise ContentDependent
@@ -276,7 +276,7 @@ class _Follower:
         return other if known is False else max(self.value(node.expr1), other)
 
     def test(self, node: nodes.Not | nodes.Test) -> Flow:
-        """The outcome of a test is known, or depends on roles."""
+        """The flow of a test: its result is known, or depends on the roles."""
         if isinstance(node, nodes.Test) and self.value(node.node) is not Flow.CONTENT:
             self.clean(*node.args)
             return Flow.CLEAN
@@ -284,7 +284,7 @@ class _Follower:
         return Flow.CLEAN
 
     def compare(self, node: nodes.Compare) -> Flow:
-        """Contents are never compared; a message may be asked for a key."""
+        """The flow of a comparison: contents may not be compared, but a message may be tested for a key."""
         self.clean(node.expr)
         for operand in node.ops:
             if operand.op in ("in", "notin") and self.value(operand.expr) is Flow.MESSAGE:
@@ -302,7 +302,7 @@ class _Follower:
                 return self.member(target.node, node.args[0].value)  # type: ignore[attr-defined]
             raise ContentDependent
         if isinstance(target, nodes.Name) and target.name == "namespace":
-            # Its members are followed under the name it is assigned to: only clean first values are taken.
+            # Members of a namespace are followed under its name; their first values must be clean.
             return self.clean(*node.args, *(k.value for k in node.kwargs))
         self.clean(target, *node.args, *(k.value for k in node.kwargs), node.dyn_args, node.dyn_kwargs)
         return Flow.CLEAN

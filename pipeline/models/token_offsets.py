@@ -1,8 +1,8 @@
-"""How many bytes of text each token stands for, and from that where each token stands in its text.
+"""Token offsets: the number of bytes of each token, and from it the byte span of each token in its text.
 
-For byte-level vocabularies every character of a token's spelling is one byte. For SentencePiece-style ones with byte
-fallback, ``▁`` is a space and ``<0xE2>`` one byte. The sums are proven for every text: where the tokens of a text do
-not add up to its bytes (a normalizer changed it), the reference library gives the places.
+In byte-level vocabularies, every character of a token's spelling is one byte. In SentencePiece vocabularies with byte
+fallback, ``▁`` is a space and ``<0xE2>`` one byte. ``Tokenizer.encode_bytes`` compares the sum with the size of every
+text. Where they differ, because a normalizer changed the text, it takes the offsets of the reference library.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 def token_bytes(state: dict[str, Any], added: dict[str, int]) -> Int32s | None:
-    """Bytes of each token by id, int32 [largest id + 1], 0 where there is no token; None for vocabularies whose
-    tokens do not spell their text.
+    """Number of bytes of each token by id, int32 [largest id + 1], 0 for an id without a token; None for a vocabulary
+    whose tokens do not spell their text.
 
     Args:
         state: the parsed tokenizer.json.
-        added: ids of added tokens by text: these stand for themselves.
+        added: ids of added tokens by text; an added token spells its own text.
     """
     model = state.get("model", {})
     vocabulary = model.get("vocab")
@@ -34,7 +34,7 @@ def token_bytes(state: dict[str, Any], added: dict[str, int]) -> Int32s | None:
     if _has(state.get("decoder"), "ByteLevel"):
         table[ids] = np.fromiter(map(len, vocabulary), np.int32, len(vocabulary))
     elif model.get("byte_fallback"):
-        table[ids] = np.fromiter(map(_spelled, vocabulary), np.int32, len(vocabulary))
+        table[ids] = np.fromiter(map(_bytes_of_token, vocabulary), np.int32, len(vocabulary))
     else:
         return None
     for text, token_id in added.items():
@@ -42,7 +42,7 @@ def token_bytes(state: dict[str, Any], added: dict[str, int]) -> Int32s | None:
     return table
 
 
-def _spelled(token: str) -> int:
+def _bytes_of_token(token: str) -> int:
     return 1 if _BYTE.fullmatch(token) else len(token.replace("▁", " ").encode())
 
 
@@ -54,31 +54,20 @@ def _has(part: Any, kind: str) -> bool:
     return any(_has(member, kind) for member in part.get("decoders", []))
 
 
-def byte_places(ids: Int32s, lengths: Int64s, table: Int32s) -> tuple[Int64s, Int64s, Int64s]:
-    """First and one past the last byte of each token in its own text; and the bytes of each text's tokens."""
+def byte_spans(ids: Int32s, lengths: Int64s, table: Int32s) -> tuple[Int64s, Int64s, Int64s]:
+    """The byte span [start, end) of each token in its own text, and the number of bytes of the tokens of each text."""
     sizes = table[ids].astype(np.int64)
     ends = np.cumsum(sizes)
-    heads = np.cumsum(lengths) - lengths
+    firsts = np.cumsum(lengths) - lengths
     total = np.concatenate([np.zeros(1, np.int64), ends])
-    base = np.repeat(total[heads], lengths)
+    base = np.repeat(total[firsts], lengths)
     ends = ends - base
-    return ends - sizes, ends, total[heads + lengths] - total[heads]
+    return ends - sizes, ends, total[firsts + lengths] - total[firsts]
 
 
-def bytes_of_characters(text: str, places: Int64s) -> Int64s:
-    """Byte offset of each character offset of a text."""
+def bytes_of_characters(text: str, offsets: Int64s) -> Int64s:
+    """The byte offset of each character offset of a text."""
     if text.isascii():
-        return places
+        return offsets
     widths = np.array([0, *(len(char.encode()) for char in text)], np.int64)
-    return np.asarray(np.cumsum(widths)[places])
-
-
-def character_spans(text: str, starts: Int64s, ends: Int64s) -> tuple[Int64s, Int64s]:
-    """Character offsets of byte offsets: a token that holds part of a character spans the whole of it."""
-    if text.isascii():
-        return starts, ends
-    raw = np.frombuffer(text.encode(), np.uint8)
-    heads = np.cumsum((raw & 0xC0) != 0x80)  # number of characters begun up to and with each byte
-    first = heads[np.minimum(starts, len(raw) - 1)] - 1
-    last = heads[np.maximum(ends - 1, 0)]
-    return first.astype(np.int64), np.where(ends > starts, last, first).astype(np.int64)
+    return np.asarray(np.cumsum(widths)[offsets])

@@ -1,6 +1,6 @@
-"""The tokenizer: loaded once, its special tokens known, its digests taken, its texts encoded in batches.
+"""The tokenizer: load it once, know its special tokens and digests, and encode texts in batches.
 
-Every text is encoded as plain text: nothing is added, and text that spells a control token never becomes one.
+Every text is encoded as plain text: no token is added, and a text that spells a control token never becomes one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 from pipeline.arrow_lists import within
 from pipeline.errors import TokenizerError
 from pipeline.models.fingerprint import canonical_digest, probe_digest
-from pipeline.models.token_offsets import byte_places, bytes_of_characters, character_spans, token_bytes
+from pipeline.models.token_offsets import byte_spans, bytes_of_characters, token_bytes
 from pipeline.models.tokenizer_engines import Engine, Int32s, Int64s, Reference, choose
 from pipeline.models.tokenizer_files import ROLES, TokenizerFiles, alter, marks_first, read_folder
 
@@ -28,17 +28,14 @@ if TYPE_CHECKING:
     from pipeline.schema.model import Tokenizer as TokenizerSpec
 
 
-# The special tokens that a tokenizer puts around one plain text, as its post-processor says.
-
-
 PROBE, PROBE_ID = "a", 2**31 - 1
 
 
 def affixes(state: dict[str, Any]) -> tuple[Int32s, Int32s]:
-    """Ids before and after a text (``[CLS] … [SEP]``, ``<s> … </s>``, a start token alone), int32.
+    """The ids that a tokenizer adds before and after a text (``[CLS] … [SEP]``, ``<s> … </s>``, a start token), int32.
 
-    The post-processor carries its ids, so it is asked over a vocabulary of one word: loading the tokenizer itself
-    again would cost more than all else at the start of a run.
+    The post-processor holds these ids, so a vocabulary of one word is enough to get them. To load the tokenizer a
+    second time would be the largest cost at the start of a run.
 
     Args:
         state: the parsed tokenizer.json.
@@ -52,71 +49,68 @@ def affixes(state: dict[str, Any]) -> tuple[Int32s, Int32s]:
     small = {"version": "1.0", "added_tokens": [], "model": model, "post_processor": processor}
     names = ("truncation", "padding", "normalizer", "pre_tokenizer", "decoder")
     backend = tokenizers.Tokenizer.from_str(json.dumps(dict.fromkeys(names) | small))
-    whole = np.asarray(backend.encode(PROBE, add_special_tokens=True).ids, np.int64)
-    at = int(np.flatnonzero(whole == PROBE_ID)[0])
-    return whole[:at].astype(np.int32), whole[at + 1 :].astype(np.int32)
-
-
-# Words of pages, each tokenized once: pages repeat their words, so that a bounded memory of them pays.
+    ids = np.asarray(backend.encode(PROBE, add_special_tokens=True).ids, np.int64)
+    word = int(np.flatnonzero(ids == PROBE_ID)[0])
+    return ids[:word].astype(np.int32), ids[word + 1 :].astype(np.int32)
 
 
 CAPACITY = 200_000
-"""Most words remembered; then the memory starts anew."""
+"""Largest number of words in a ``WordCache``; a full cache is emptied."""
 
 Encode = Callable[[Sequence[str]], tuple[Int32s, Int64s]]
 
 
 class WordCache:
-    """Ids of words seen before."""
+    """The ids of the words of pages. Pages repeat their words, so each word is encoded once."""
 
     def __init__(self, encode: Encode) -> None:
         self._encode = encode
-        self._forget()
+        self._clear()
 
-    def _forget(self) -> None:
-        self._places: dict[str, int] = {}
+    def _clear(self) -> None:
+        self._indices: dict[str, int] = {}
         self._ids = np.empty(0, np.int32)
         self._lengths = np.empty(0, np.int64)
 
     def encode(self, words: Sequence[str] | pa.Array) -> tuple[Int32s, Int64s]:
-        """Ids of all words one after the other, and the count of each."""
+        """The ids of all words one after the other, and the number of ids of each word."""
         array = words if isinstance(words, pa.Array) else pa.array(words, pa.string())
         if not len(array):
             return np.empty(0, np.int32), np.empty(0, np.int64)
         coded = array.dictionary_encode()
         distinct = coded.dictionary.to_pylist()
-        places = self._places_of(distinct)[coded.indices.to_numpy(zero_copy_only=False)]
+        indices = self._indices_of(distinct)[coded.indices.to_numpy(zero_copy_only=False)]
         starts = np.cumsum(self._lengths) - self._lengths
-        lengths = self._lengths[places]
-        return self._ids[np.repeat(starts[places], lengths) + within(lengths)], lengths
+        lengths = self._lengths[indices]
+        return self._ids[np.repeat(starts[indices], lengths) + within(lengths)], lengths
 
-    def _places_of(self, distinct: list[str]) -> Int64s:
-        """Place of each word in the memory; words not seen before are tokenized and kept."""
-        if len(self._places) + len(distinct) > max(CAPACITY, len(distinct)):
-            self._forget()
-        fresh = [word for word in distinct if word not in self._places]
+    def _indices_of(self, distinct: list[str]) -> Int64s:
+        """The index of each word in the cache; new words are encoded and added."""
+        if len(self._indices) + len(distinct) > max(CAPACITY, len(distinct)):
+            self._clear()
+        fresh = [word for word in distinct if word not in self._indices]
         if fresh:
             ids, lengths = self._encode(fresh)
-            self._places |= {word: len(self._places) + i for i, word in enumerate(fresh)}
+            self._indices |= {word: len(self._indices) + i for i, word in enumerate(fresh)}
             self._ids = np.concatenate([self._ids, ids])
             self._lengths = np.concatenate([self._lengths, lengths])
-        return np.fromiter((self._places[word] for word in distinct), np.int64, len(distinct))
-
-
-# The tokenizer: loaded once, its special tokens known, its digests taken, its texts encoded in batches.
+        return np.fromiter((self._indices[word] for word in distinct), np.int64, len(distinct))
 
 
 class Tokenizer:
-    """A tokenizer and what is known of it.
+    """A tokenizer with its special tokens and digests.
 
     Attributes:
         name: folder name or hub id.
-        kind: class named by its configuration.
-        size: number of tokens, added ones counted (``len(tokenizer)``).
-        bos_id, eos_id, pad_id, cls_id, sep_id, unk_id, mask_id: ids of the special tokens, None when unset.
-        control: id of each special token by its text.
-        chat_template: its own template's source, or None.
+        kind: the class in its configuration.
+        size: number of tokens, with added ones (``len(tokenizer)``).
+        bos_id, eos_id, pad_id, cls_id, sep_id, unk_id, mask_id: ids of the special tokens; None when unset.
+        special_texts: texts of the special tokens by role.
+        added, control: ids of the added tokens and of the special tokens, by text.
+        chat_template: source of its own template; None without one.
         add_prefix_space: whether each text is encoded as if a space came before it.
+        max_length: ``model_max_length``; None when unset.
+        reference: the engine of the ``tokenizers`` library.
     """
 
     def __init__(self, files: TokenizerFiles) -> None:
@@ -136,21 +130,21 @@ class Tokenizer:
         self.control: dict[str, int] = {t.content: int(i) for i, t in sorted(added.items()) if t.special}
         self.reference = Reference(self._backend)
         self._engine: Engine = self.reference
-        self._characters = 0  # encoded so far; -1 once the engine is settled
+        self._characters = 0  # number of encoded characters; -1 once the engine is chosen
 
     @cached_property
     def digest(self) -> str:
-        """sha256 of its files (``fingerprint.canonical_digest``); taken when first asked for."""
+        """The sha256 of its files (``fingerprint.canonical_digest``)."""
         return canonical_digest({**self._files.state, **self._files.as_written})
 
     @cached_property
     def affixes(self) -> tuple[Int32s, Int32s]:
-        """Special tokens before and after one plain text (``affixes.affixes``)."""
+        """The ids that it adds before and after one plain text, int32."""
         return affixes(self._files.state)
 
     @cached_property
     def probe_digest(self) -> str:
-        """sha256 of the ids of fixed texts (``fingerprint.probe_digest``)."""
+        """The sha256 of the ids of fixed texts (``fingerprint.probe_digest``)."""
         return probe_digest(self.reference.encode)
 
     @cached_property
@@ -163,28 +157,28 @@ class Tokenizer:
 
     @cached_property
     def byte_lengths(self) -> Int32s | None:
-        """Bytes of text each token stands for, by id (``token_bytes``); None where tokens do not spell it."""
+        """Number of bytes of each token by id (``token_bytes``); None where tokens do not spell their text."""
         return token_bytes(self._files.state, self.added)
 
     @cached_property
     def _words(self) -> WordCache:
-
         # Always the reference: distinct words are few, and fastokens 0.3.5 slows down with the square of their number
         # under RoBERTa's vocabulary (80,000 words of six letters: 5.9 s against 0.4 s).
         return WordCache(self.reference.encode)
 
     @property
     def engine(self) -> str:
-        """Name of the engine that encodes now; for the run record."""
+        """The name of the current engine."""
         return self._engine.name
 
     def expect(self, characters: int) -> None:
-        """Say that about so many characters will be encoded, so that the faster engine is there from the first."""
+        """Announce the number of characters to come, so that the faster engine encodes the first text already."""
         if self._characters >= 0:
             self._characters = max(self._characters, characters)
 
     def encode(self, texts: Sequence[str]) -> tuple[Int32s, Int64s]:
-        """Ids of all texts one after the other, int32 [sum of lengths]; count of each, int64 [len(texts)]."""
+        """The ids of all texts one after the other, int32 [sum of lengths], and the number of ids of each text, int64
+        [len(texts)]."""
         if self._characters >= 0:
             self._characters += sum(map(len, texts))
             if (engine := choose(self._files.state, self.reference, self._characters)) is not None:
@@ -192,75 +186,63 @@ class Tokenizer:
         return self._engine.encode(texts)
 
     def encode_bytes(self, texts: Sequence[str]) -> tuple[Int32s, Int64s, Int64s, Int64s]:
-        """As ``encode``; then, for each id, the first and one past the last byte (UTF-8) within its own text."""
+        """As ``encode``, and for each id the start and the end of its UTF-8 bytes within its own text."""
         table = self.byte_lengths
         if table is None:
             ids, lengths, starts, ends = self.reference.offsets(texts)
-            odd = np.arange(len(texts))
+            unproven = np.arange(len(texts))
         else:
             ids, lengths = self.encode(texts)
-            starts, ends, sums = byte_places(ids, lengths, table)
+            starts, ends, sums = byte_spans(ids, lengths, table)
             sizes = np.fromiter(
                 (len(t) if t.isascii() else len(t.encode()) for t in texts), np.int64, len(texts)
             )
-            odd = np.flatnonzero(sums != sizes)
-            if not len(odd):
+            unproven = np.flatnonzero(sums != sizes)
+            if not len(unproven):
                 return ids, lengths, starts, ends
-        heads = np.cumsum(lengths) - lengths
-        for i in odd.tolist():
-            place = slice(int(heads[i]), int(heads[i] + lengths[i]))
+        firsts = np.cumsum(lengths) - lengths
+        for i in unproven.tolist():
+            own = slice(int(firsts[i]), int(firsts[i] + lengths[i]))
             _, _, first, last = self.reference.offsets([texts[i]])
-            starts[place], ends[place] = (bytes_of_characters(texts[i], part) for part in (first, last))
-        return ids, lengths, starts, ends
-
-    def encode_offsets(self, texts: Sequence[str]) -> tuple[Int32s, Int64s, Int64s, Int64s]:
-        """As ``encode``; then, for each id, the first and one past the last character within its own text."""
-        if self.byte_lengths is None:
-            return self.reference.offsets(texts)
-        ids, lengths, starts, ends = self.encode_bytes(texts)
-        heads = np.cumsum(lengths) - lengths
-        for i, text in enumerate(texts):
-            if not text.isascii():
-                place = slice(int(heads[i]), int(heads[i] + lengths[i]))
-                starts[place], ends[place] = character_spans(text, starts[place], ends[place])
+            starts[own], ends[own] = (bytes_of_characters(texts[i], part) for part in (first, last))
         return ids, lengths, starts, ends
 
     def encode_words(self, words: Sequence[str]) -> tuple[Int32s, Int64s]:
-        """Ids of the words of pages, each encoded as one word of a pre-tokenized text; ``words`` may be an Arrow
+        """The ids of the words of pages, each encoded as one word of a pre-tokenized text; ``words`` may be an Arrow
         array of strings."""
         return self._words.encode(words)
 
     def altered(self, *, control: Sequence[str] = (), continuing: bool = False) -> Tokenizer:
-        """The same tokenizer with more control tokens; or one that takes each text as the continuation of another
-        (SentencePiece-style ones put a space before the first piece of a text only)."""
+        """The tokenizer with more control tokens, or one that encodes each text as the continuation of another
+        (SentencePiece tokenizers put a space before the first piece of a text only)."""
         return Tokenizer(alter(self._files, frozenset(control), continuing))
 
     def eating(self, side: str) -> list[str]:
-        """Control tokens that swallow the white space after (``rstrip``) or before (``lstrip``) them."""
+        """Control tokens that strip the white space after (``rstrip``) or before (``lstrip``) them."""
         tokens = self._backend.get_added_tokens_decoder().values()
         return sorted(t.content for t in tokens if t.special and getattr(t, side))
 
     @property
     def marks_first(self) -> bool:
-        """Whether the first piece of a text is encoded otherwise than one that continues it."""
+        """Whether the first piece of a text has another encoding than one that continues a text."""
         return marks_first(self._files.state)
 
     def decode(self, ids: Sequence[int] | Int32s) -> str:
-        """Text of the ids, special tokens included."""
+        """The text of some ids, with special tokens."""
         return str(self._backend.decode([int(i) for i in ids], skip_special_tokens=False))
 
     def token(self, token_id: int) -> str | None:
-        """The token with this id as the vocabulary spells it."""
+        """The token with this id, in the spelling of the vocabulary; None for an unknown id."""
         text = self._backend.id_to_token(int(token_id))
         return None if text is None else str(text)
 
     def id_of(self, text: str) -> int | None:
-        """Id of a token by its spelling in the vocabulary."""
+        """The id of a token by its spelling in the vocabulary; None for an unknown token."""
         found = self._backend.token_to_id(text)
         return None if found is None else int(found)
 
     def describe(self) -> dict[str, object]:
-        """What the certificate says of it; deterministic."""
+        """The entry of the tokenizer in a certificate, as plain JSON values."""
         return {
             "class": self.kind or type(self).__name__,
             "size": self.size,
@@ -278,9 +260,10 @@ _LOADED: dict[tuple[str, str], Tokenizer] = {}
 
 
 def load(spec: TokenizerSpec, schema_dir: Path) -> Tokenizer:
-    """The tokenizer that a schema names; one a process, and another when a file of its folder changed since.
+    """The tokenizer that a schema names, loaded once per process and again when a file of its folder changed.
 
-    Raises TokenizerError (exit 2) where the folder or hub id gives no usable tokenizer.
+    Raises:
+        TokenizerError: the folder or hub id gives no usable tokenizer.
     """
     if spec.path is not None:
         folder = (schema_dir / spec.path).resolve()
@@ -297,16 +280,16 @@ def load(spec: TokenizerSpec, schema_dir: Path) -> Tokenizer:
 
 
 def _stamp(folder: Path) -> str:
-    """Names, sizes and times of a folder's files; "" where there is none."""
+    """Names, sizes and times of the files of a folder; "" where it does not exist."""
     if not folder.is_dir():
         return ""
     found = sorted((path.name, path.stat()) for path in folder.iterdir() if path.is_file())
-    return " ".join(f"{name} {facts.st_size} {facts.st_mtime_ns}" for name, facts in found)
+    return " ".join(f"{name} {info.st_size} {info.st_mtime_ns}" for name, info in found)
 
 
 def _backend(files: TokenizerFiles) -> Any:
-    """The library's tokenizer: no post-processor, and the tokens which only the configuration names added to it,
-    as transformers adds them."""
+    """The tokenizer of the library, without post-processor, and with the tokens that only the configuration names,
+    added as transformers does it."""
     import tokenizers
 
     state = {**files.state, "post_processor": None}
@@ -343,8 +326,3 @@ def _add(backend: Any, text: str, special: bool) -> None:
 
     token = AddedToken(text, special=special, normalized=False)
     backend.add_special_tokens([token]) if special else backend.add_tokens([token])
-
-
-def same_ids(left: tuple[Int32s, Int64s], right: tuple[Int32s, Int64s]) -> bool:
-    """Whether two encodings of the same texts are equal."""
-    return bool(np.array_equal(left[1], right[1]) and np.array_equal(left[0], right[0]))

@@ -1,8 +1,7 @@
-"""Engines that turn texts into flat ids: the reference, and a faster one that must first equal it.
+"""Engines that encode texts: the reference, and an optional faster one that must first prove that it gives equal ids.
 
-Both encode text as plain text: no special token is added, and text that spells a special token stays text.
-
-It gives the same ids, so which engine ran is written to the run record and never decides a byte of a shard.
+Both encode plain text: they add no special token, and a text that spells a special token stays text. Both give the same
+ids, so the choice of the engine decides no byte of a shard.
 """
 
 from __future__ import annotations
@@ -19,9 +18,6 @@ import numpy.typing as npt
 from pipeline.errors import TokenizerError
 from pipeline.models.fingerprint import PROBE_TEXTS
 
-# Engines that turn texts into flat ids. The reference is always there; a faster one must first equal it.
-
-
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 
@@ -32,7 +28,7 @@ class Engine(Protocol):
     name: str
 
     def encode(self, texts: Sequence[str]) -> tuple[Int32s, Int64s]:
-        """Ids of all texts, one after the other, int32; and the count of each text, int64 [len(texts)]."""
+        """The ids of all texts one after the other, int32, and the number of ids of each text, int64 [len(texts)]."""
         ...
 
 
@@ -69,26 +65,22 @@ def _flat(encodings: list[Any]) -> tuple[Int32s, Int64s]:
     return ids, lengths
 
 
-# The optional fast engine (extra ``[fast]``, fastokens): used only after it equals the reference, audited as
-# it runs.
-
-
 VARIABLE = "CLEANROOM_TOKENIZER"
 """Environment variable: ``reference`` never uses the fast engine, ``fast`` uses it from the first text."""
 AUDIT_EVERY = 1000
-"""One text in so many is encoded by both engines."""
+"""Both engines encode one text out of this many, and their ids are compared."""
 BREAK_EVEN = 16
-"""Characters for each token of the vocabulary after which loading the engine pays: loading takes about a second for
-128,000 tokens, and the reference as long for two million characters."""
+"""Number of characters per token of the vocabulary from which the fast engine saves time: to load it takes about a
+second for 128,000 tokens, and the reference encodes two million characters in the same time."""
 
 
 class FastEngine:
-    """fastokens over the same tokenizer."""
+    """The package fastokens (extra ``[fast]``) with the same tokenizer."""
 
     name = "fastokens"
 
     def __init__(self, state: dict[str, Any], reference: Engine) -> None:
-        """Raises Exception of any kind where the package is absent or refuses the tokenizer."""
+        """Raises an exception of any kind where the package is missing or refuses the tokenizer."""
         os.environ.setdefault("FASTOKENS_BPE_THREADS", "1")
         from fastokens import Tokenizer
 
@@ -99,7 +91,7 @@ class FastEngine:
         self._seen = 0
 
     def encode(self, texts: Sequence[str]) -> tuple[Int32s, Int64s]:
-        """Ids of all texts, plain. Raises TokenizerError when the audit finds a difference."""
+        """As ``Engine.encode``; raises ``TokenizerError`` when the audit finds a difference."""
         ids, lengths = self._encode(texts)
         first = -self._seen % AUDIT_EVERY
         self._seen += len(texts)
@@ -128,7 +120,7 @@ class FastEngine:
             )
 
     def equals_reference(self) -> bool:
-        """Whether it gives the reference's ids for the texts of the self-test."""
+        """Whether it gives the ids of the reference for the texts of the self-test."""
         texts = selftest_texts()
         ids, lengths = self._encode(texts)
         expected, counts = self._reference.encode(texts)
@@ -136,7 +128,7 @@ class FastEngine:
 
 
 def selftest_texts() -> list[str]:
-    """About 500 fixed ugly texts: the probe texts, and pairs of them joined in different ways."""
+    """About 500 fixed difficult texts: the probe texts, and pairs of them joined in different ways."""
     probes = list(PROBE_TEXTS)
     joints = ("", " ", "\n", "\n\n", " \n ", "'", "\u00a0", "\u200d", ".", "0", "é", "<|eot_id|>", "</s>")
     texts = list(probes)
@@ -146,22 +138,27 @@ def selftest_texts() -> list[str]:
 
 
 def break_even(state: dict[str, Any]) -> int:
-    """Characters after which the fast engine is loaded, for a parsed tokenizer.json."""
+    """Number of characters from which the fast engine is loaded, for a parsed tokenizer.json."""
     return BREAK_EVEN * len(state.get("model", {}).get("vocab", ()))
 
 
 def choose(state: dict[str, Any], reference: Engine, characters: int) -> Engine | None:
-    """The fast engine when it is wanted, present and proven; None when the reference stays.
+    """The engine for all further texts; None keeps the reference for now.
+
+    The engine is the fast one when it is installed and gives equal ids, else the reference. It is chosen when
+    ``characters`` or the environment asks for the fast engine.
 
     Args:
-        characters: how many have been encoded so far, or are expected.
+        state: the parsed tokenizer.json.
+        reference: the reference engine.
+        characters: number of characters encoded so far, or expected.
     """
-    wish = os.environ.get(VARIABLE, "auto")
-    if wish == "reference" or (wish != "fast" and characters < break_even(state)):
+    choice = os.environ.get(VARIABLE, "auto")
+    if choice == "reference" or (choice != "fast" and characters < break_even(state)):
         return None
     try:
         engine = FastEngine(state, reference)
         proven = engine.equals_reference()
-    except Exception:  # the package is absent, or refuses this tokenizer: the reference serves
+    except Exception:  # the package is missing or refuses this tokenizer
         return reference
     return engine if proven else reference

@@ -1,8 +1,8 @@
-"""What a tokenizer folder, or a hub id with a pinned revision, says: tokenizer.json, special tokens, chat
+"""The files of a tokenizer, from a folder or from a hub id with a pinned revision: tokenizer.json, special tokens, chat
 template.
 
-A folder is read without transformers: importing it costs more than a small run. The settings which transformers
-would apply on top of tokenizer.json when it loads the folder are applied here as well, so that the ids are equal.
+A folder is read without transformers, whose import takes longer than a small run. This module applies the same settings
+on top of tokenizer.json as transformers does on loading, so that the ids are equal.
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ from typing import Any
 
 from pipeline.errors import TokenizerError
 
-# What a tokenizer folder (or hub id) says: tokenizer.json, the special tokens and the chat template.
-
-
 ROLES = ("bos", "eos", "pad", "cls", "sep", "unk", "mask")
 MAX_TOKENIZER_BYTES = 256 * 2**20
 MAX_TEMPLATE_BYTES = 2**20
@@ -26,18 +23,18 @@ FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "
 
 @dataclass(frozen=True, slots=True)
 class TokenizerFiles:
-    """A tokenizer as stored.
+    """The parsed files of a tokenizer.
 
     Attributes:
         name: folder name or hub id.
-        kind: the class named by the configuration ("" when it names none).
+        kind: the class in the configuration; "" without one.
         state: the parsed tokenizer.json.
-        specials: text of the token in each role of ``ROLES`` that is set.
-        added: tokens that only the configuration knows, by id: text and whether it is special.
-        chat_template: Jinja source, or None.
+        specials: text of the special token of each role of ``ROLES`` that is set.
+        added: tokens that only the configuration names, by id: text, and whether it is special.
+        chat_template: Jinja source; None without one.
         add_prefix_space: whether each word is encoded as if a space came before it.
-        max_length: ``model_max_length``, None when unset or absurd.
-        as_written: the sections of tokenizer.json that the configuration's settings changed, as they were.
+        max_length: ``model_max_length``; None when unset or impossibly large.
+        as_written: the sections of tokenizer.json that the settings of the configuration change, as in the file.
     """
 
     name: str
@@ -52,7 +49,7 @@ class TokenizerFiles:
 
 
 def read_folder(folder: Path, name: str) -> TokenizerFiles:
-    """Read a folder. Raises TokenizerError where it is missing, or holds no valid tokenizer.json."""
+    """Read a folder; raises ``TokenizerError`` where it is missing or holds no valid tokenizer.json."""
     if not folder.is_dir():
         raise TokenizerError(
             "tokenizer folder not found",
@@ -74,17 +71,17 @@ def read_folder(folder: Path, name: str) -> TokenizerFiles:
         raise TokenizerError("tokenizer.json holds no model", where=name, expected="a fast tokenizer's file")
     config = _load_json(folder / "tokenizer_config.json", name, MAX_TOKENIZER_BYTES) or {}
     special_map = _load_json(folder / "special_tokens_map.json", name, MAX_TEMPLATE_BYTES) or {}
-    return assemble(name, state, config, special_map, _template_file(folder))
+    return combine_files(name, state, config, special_map, _template_file(folder))
 
 
-def assemble(
+def combine_files(
     name: str,
     state: dict[str, Any],
     config: dict[str, Any],
     special_map: dict[str, Any],
     template: str | None,
 ) -> TokenizerFiles:
-    """Put the files together; a template file wins over the one inside the configuration."""
+    """Combine the files; a template file overrides the template in the configuration."""
     specials: dict[str, str] = {}
     for role in ROLES:
         if text := _token_text(config.get(f"{role}_token", special_map.get(f"{role}_token"))):
@@ -141,7 +138,7 @@ def _template_file(folder: Path) -> str | None:
 
 
 def _template_of(config: dict[str, Any]) -> str | None:
-    """A single template, or the one named "default" among several."""
+    """The template of a configuration: the only one, or the one named "default"."""
     template = config.get("chat_template")
     if isinstance(template, list):
         named = {t.get("name"): t.get("template") for t in template if isinstance(t, dict)}
@@ -156,7 +153,7 @@ def _token_text(token: object) -> str | None:
 
 
 def _apply_settings(state: dict[str, Any], config: dict[str, Any]) -> None:
-    """Settings of the configuration that override tokenizer.json, as transformers applies them on loading."""
+    """Apply the settings of the configuration that override tokenizer.json, as transformers does on loading."""
     state["truncation"] = state["padding"] = None
     prefix = config.get("add_prefix_space")
     before = state.get("pre_tokenizer")
@@ -187,7 +184,7 @@ def marks_first(state: dict[str, Any]) -> bool:
 
 
 def alter(files: TokenizerFiles, control: frozenset[str], continuing: bool) -> TokenizerFiles:
-    """The same files with more special tokens, or without the mark of the first piece."""
+    """The files with more special tokens, or without the mark of the first piece."""
     state = dict(files.state)
     if control:
         state["added_tokens"] = [
@@ -208,11 +205,8 @@ def _pre_tokenizers(state: dict[str, Any]) -> list[dict[str, Any]]:
     return before.get("pretokenizers", [before]) if isinstance(before, dict) else []
 
 
-# A tokenizer by hub id and pinned revision, loaded through transformers.
-
-
 def read_hub(hub: str, revision: str) -> TokenizerFiles:
-    """Load it from the hub or its local cache. Raises TokenizerError when it cannot be had."""
+    """Load a tokenizer from the hub or its local cache, through transformers; raises ``TokenizerError`` on failure."""
     from transformers import AutoTokenizer
 
     try:
@@ -241,4 +235,4 @@ def read_hub(hub: str, revision: str) -> TokenizerFiles:
     }
     for role in ROLES:
         config[f"{role}_token"] = getattr(loaded, f"{role}_token", None)
-    return assemble(hub, json.loads(backend.to_str()), config, {}, None)
+    return combine_files(hub, json.loads(backend.to_str()), config, {}, None)

@@ -67,8 +67,8 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
 
     encoding = prove_encoding(claim.path, claim.source, schema.read.encodings)
     start = encoding.bom_bytes if encoding.codec == "utf-8" else 0
-    whole = Partition(claim.source, claim.schema_index, "csv", start=start, encoding=encoding.codec)
-    head = _read_head(claim, whole)
+    whole_file = Partition(claim.source, claim.schema_index, "csv", start=start, encoding=encoding.codec)
+    head = _read_head(claim, whole_file)
     if not head.strip():
         return Inspection((), (FileNote(Reason.FILE_EMPTY, claim.source, "no text", "a header and records"),))
     delimiter, skip = _prove_delimiter(head, claim, schema.read, fields)
@@ -88,9 +88,9 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
     return Inspection(parts)
 
 
-def _read_head(claim: Claim, whole: Partition) -> bytes:
+def _read_head(claim: Claim, partition: Partition) -> bytes:
     head = b""
-    for data in partition_text(claim.path, whole):
+    for data in partition_text(claim.path, partition):
         head += data
         if len(head) >= HEAD_BYTES:
             break
@@ -200,9 +200,9 @@ def _batch_of_block(
     if block.oversized:
         faults[0] = (Reason.LINE_TOO_LONG, str(block.oversized), str(limit))
     first = np.frombuffer(block.data, np.uint8)[starts]
-    whole = (first != LF) & (first != CR)  # the parser skips empty lines too
-    whole[list(faults)] = False
-    indexes = np.flatnonzero(whole)
+    parsed = (first != LF) & (first != CR)  # the parser skips empty lines too
+    parsed[list(faults)] = False
+    indexes = np.flatnonzero(parsed)
     cells, ragged = _parse(_without_records(block, starts, faults) if faults else block.data, partition)
     for number, count in ragged:
         index = int(indexes[number - 1])

@@ -1,4 +1,4 @@
-"""Events of a run: what it is asked for, whom it tells, and what it did."""
+"""Options, events and summary of a run, and the watchers that receive the events."""
 
 from __future__ import annotations
 
@@ -19,18 +19,15 @@ if TYPE_CHECKING:
     from pipeline.worker import Progress
 
 
-# What a run is asked for, whom it tells, and what it did.
-
-
 class Named(Protocol):
-    """A contract, as far as a report names it."""
+    """A contract, of which reports need the name only."""
 
     @property
     def name(self) -> str: ...
 
 
 class Planned(Protocol):
-    """What is told of a plan: ``pipeline.plan.Plan`` is one, and so is what a run knows that finds nothing changed."""
+    """The part of a plan that reports need: ``pipeline.plan.Plan``, or the record of an unchanged run."""
 
     @property
     def inputs(self) -> Sized: ...
@@ -46,7 +43,7 @@ class Planned(Protocol):
 
 
 class Watch(Protocol):
-    """Whoever is told how the run goes: the terminal, a log, nobody."""
+    """Receives the events of a run: the terminal, a log."""
 
     def planned(self, plan: Planned, tasks: int) -> None: ...
 
@@ -57,13 +54,15 @@ class Watch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the caller chose.
+    """The options of a run.
 
     Attributes:
-        workers: processes; the result is the same with any number.
-        max_quarantine: largest share of quarantined records, instead of each schema's own.
-        force: whether nothing of the previous run is reused.
-        fsync: whether everything is on the disk before the next step; off for scratch runs.
+        raw, clean: the raw folder and the output folder.
+        schemas: the schema files.
+        workers: number of processes; the result is the same with any number.
+        max_quarantine: largest share of quarantined records, 0 to 1; it replaces that of each schema.
+        force: whether the run reuses nothing of the previous run.
+        fsync: whether each step is forced to the disk before the next; off for scratch runs.
         engine: ``local`` or ``ray``.
         keys: private keys that sign the certificate.
     """
@@ -81,13 +80,13 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a run did.
+    """The result of a run.
 
     Attributes:
-        outcome: the commit.
-        notes, faults: what is said of files, and files that could not be read.
-        reused: number of files whose result was taken over.
-        seconds: wall-clock time by step.
+        outcome: the publication.
+        notes, faults: notes on files, and files that could not be read.
+        reused: number of files whose receipts were reused.
+        seconds: wall-clock seconds by step.
     """
 
     outcome: PublishOutcome
@@ -98,21 +97,18 @@ class Summary:
 
     @property
     def totals(self) -> dict[str, Any]:
-        """rows_read, certified, quarantined, dropped, reasons, repairs, flags."""
+        """The totals of the certificate: rows_read, certified, quarantined, dropped, reasons, repairs, flags."""
         totals: dict[str, Any] = self.outcome.statement.predicate["totals"]
         return totals
 
 
-# What a run tells while it goes on; the terminal and the log say it each in its way.
-
-
 def exit_of(error: BaseException) -> Exit:
-    """The exit code that an error ends the run with."""
+    """The exit code of a run that ends with an error."""
     return error.exit if isinstance(error, CleanroomError | Stopped) else Exit.BUG
 
 
 class SilentWatch:
-    """Tells nothing; the base of those that do."""
+    """Ignores all events; the base class of the other watchers."""
 
     def __enter__(self) -> Self:
         return self
@@ -123,23 +119,20 @@ class SilentWatch:
         return None
 
     def planned(self, plan: Planned, tasks: int) -> None:
-        """The plan is made; ``tasks`` partitions are left to do."""
+        """The plan is ready; ``tasks`` partitions must be processed."""
 
     def batch(self, progress: Progress) -> None:
-        """A batch is done (only where the partitions run in this process)."""
+        """A batch is done; only when the partitions run in this process."""
 
     def partition(self, done: Receipt | FileNote) -> None:
-        """A partition is done, or its file failed."""
+        """A partition is done, or its file cannot be read."""
 
     def end(self, options: Options, summary: Summary, code: Exit) -> None:
-        """The run is over."""
-
-
-# Several watchers of one run.
+        """The run has published."""
 
 
 class WatchGroup(SilentWatch):
-    """Tells each in turn; the first given is told of the end last, so that its last word is the run's."""
+    """Passes each event to several watchers. The first one gets ``end`` last, so that its output comes last."""
 
     def __init__(self, watches: Sequence[SilentWatch]) -> None:
         self._watches = watches

@@ -1,4 +1,7 @@
-"""The report as one HTML page: no scripts, nothing fetched. Made from the certificate, so no cell text is in it."""
+"""The report of a run as one HTML page without scripts and external files.
+
+It is made from the certificate, so it holds no cell text.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ TEMPLATE = Path(__file__).with_name("report.html.jinja")
 
 
 def render(statement: Statement, notes: Sequence[FileNote]) -> str:
-    """The page; every value is escaped."""
+    """The HTML of the page; every value is escaped."""
     from jinja2 import Environment
 
     predicate = statement.predicate
@@ -25,7 +28,7 @@ def render(statement: Statement, notes: Sequence[FileNote]) -> str:
     return template.render(
         root=statement.root,
         tiles=_tiles(totals),
-        schemas=[_schema(name, accounts, predicate) for name, accounts in predicate["quarantine"].items()],
+        schemas=[_schema(name, counts, predicate) for name, counts in predicate["quarantine"].items()],
         findings=_findings(predicate),
         lengths=[
             (name, _lengths(d["lengths"]))
@@ -44,8 +47,8 @@ def render(statement: Statement, notes: Sequence[FileNote]) -> str:
     )
 
 
-def write(path: Path, statement: Statement, notes: Sequence[FileNote]) -> None:
-    """Write the page, whole or not at all."""
+def write_page(path: Path, statement: Statement, notes: Sequence[FileNote]) -> None:
+    """Write the page atomically; raises ``StorageError``."""
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, render(statement, notes).encode(), fsync=False)
@@ -60,22 +63,22 @@ def _tiles(totals: dict[str, Any]) -> list[tuple[str, str, str]]:
     ]
 
 
-def _schema(name: str, accounts: dict[str, Any], predicate: Any) -> dict[str, str]:
-    mine = {n: d for n, d in predicate["datasets"].items() if d["contract"] == name}
+def _schema(name: str, counts: dict[str, Any], predicate: Any) -> dict[str, str]:
+    own = {n: d for n, d in predicate["datasets"].items() if d["contract"] == name}
     return {
         "name": name,
-        "read": f"{accounts['rows_read']:,}",
-        "certified": f"{accounts['certified']:,}",
-        "quarantined": f"{accounts['quarantined']:,}",
-        "dropped": f"{sum(accounts['dropped'].values()):,}",
-        "samples": f"{sum(d['rows'] for n, d in mine.items() if not n.endswith('.pages')):,}",
-        "tokens": f"{sum(map(dataset_tokens, mine.values())):,}",
+        "read": f"{counts['rows_read']:,}",
+        "certified": f"{counts['certified']:,}",
+        "quarantined": f"{counts['quarantined']:,}",
+        "dropped": f"{sum(counts['dropped'].values()):,}",
+        "samples": f"{sum(d['rows'] for n, d in own.items() if not n.endswith('.pages')):,}",
+        "tokens": f"{sum(map(dataset_tokens, own.values())):,}",
     }
 
 
 def _findings(predicate: Mapping[str, Any]) -> list[dict[str, Any]]:
     rows = findings_table(predicate)
-    most = max((count for _, _, count in rows), default=1)
+    largest = max((count for _, _, count in rows), default=1)
     return [
         {
             "slug": slug,
@@ -83,19 +86,19 @@ def _findings(predicate: Mapping[str, Any]) -> list[dict[str, Any]]:
             "remedy": Reason.of(slug).facts.remedy,
             "policy": policy.value,
             "count": f"{count:,}",
-            "share": round(100 * count / most, 1),
+            "share": round(100 * count / largest, 1),
         }
         for policy, slug, count in rows
     ]
 
 
 def _lengths(histogram: dict[str, int]) -> list[dict[str, Any]]:
-    most = max(histogram.values(), default=1)
+    largest = max(histogram.values(), default=1)
     return [
         {
             "range": f"{int(top) // 2 + 1}–{top}" if int(top) > 1 else top,
             "count": f"{count:,}",
-            "share": round(100 * count / most, 1),
+            "share": round(100 * count / largest, 1),
         }
         for top, count in sorted(histogram.items(), key=lambda item: int(item[0]))
     ]

@@ -1,4 +1,4 @@
-"""A run for machines: the log on stderr, one JSON object a line, and the run record. Never cell text."""
+"""JSON for machines: the log of a run on stderr, one object per line, and the run record. Neither holds cell text."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from pipeline.report.events import Options, Planned, Summary
 
 
-# The run record: what is true of one run and not of its result. Times, host, engine and versions stand here.
-
-
 def run_record(options: Options, summary: Summary) -> dict[str, Any]:
-    """Everything of one run, as plain JSON values. Seconds are wall-clock; memory is in MiB."""
+    """The run record: what belongs to one run and not to its result (times, host, engine, versions).
+
+    Plain JSON values; ``seconds`` are wall-clock seconds, ``peak_memory_mb`` is in MiB.
+    """
     own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return {
         "ended": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -66,7 +66,7 @@ def run_record(options: Options, summary: Summary) -> dict[str, Any]:
 
 
 def write_run_record(path: Path, options: Options, summary: Summary) -> None:
-    """Write the record as JSON, whole or not at all."""
+    """Write the run record atomically; raises ``StorageError``."""
     content = json.dumps(run_record(options, summary), indent=2) + "\n"
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,11 +80,8 @@ def _version(name: str) -> str | None:
         return None
 
 
-# The log for machines: one JSON object a line on stderr, the last always ``run.end``. Never cell text.
-
-
 class JsonLog(SilentWatch):
-    """One object an event: ``time, event`` and the event's facts."""
+    """Writes one JSON object per event: ``time``, ``event`` and the values of the event; the last is ``run.end``."""
 
     def __init__(self) -> None:
         self._ended = False
@@ -94,16 +91,16 @@ class JsonLog(SilentWatch):
     ) -> None:
         if self._ended:
             return
-        facts = {}
+        values = {}
         if isinstance(error, CleanroomError):
-            facts = {"error": error.what, "where": error.where, "remedy": error.remedy}
+            values = {"error": error.what, "where": error.where, "remedy": error.remedy}
         elif isinstance(error, Exception):
-            facts = {"error": type(error).__name__}
+            values = {"error": type(error).__name__}
         code = Exit.OK if error is None else exit_of(error)
-        self._say("run.end", exit=int(code), published=False, **facts)
+        self._write("run.end", exit=int(code), published=False, **values)
 
     def planned(self, plan: Planned, tasks: int) -> None:
-        self._say(
+        self._write(
             "run.plan", files=len(plan.inputs), partitions=tasks, schemas=[c.name for c in plan.contracts]
         )
         for note in (*plan.notes, *plan.faults):
@@ -113,7 +110,7 @@ class JsonLog(SilentWatch):
         if not isinstance(done, Receipt):
             self._note(done)
             return
-        self._say(
+        self._write(
             "partition.end", source=done.source, sheet=done.sheet, chunk=done.chunk, rows_read=done.rows_read,
             certified=done.certified, quarantined=done.quarantined, reasons=dict(done.reasons),
         )  # fmt: skip
@@ -121,17 +118,17 @@ class JsonLog(SilentWatch):
     def end(self, options: Options, summary: Summary, code: Exit) -> None:
         totals = summary.totals
         self._ended = True
-        self._say(
+        self._write(
             "run.end", exit=int(code), published=True, unchanged=summary.outcome.unchanged,
             root=summary.outcome.statement.root, rows_read=totals["rows_read"], certified=totals["certified"],
             quarantined=totals["quarantined"], reasons=totals["reasons"],
         )  # fmt: skip
 
     def _note(self, note: FileNote) -> None:
-        self._say(
+        self._write(
             "file.note", reason=note.reason.slug, source=note.source, found=note.found, expected=note.expected
         )
 
-    def _say(self, event: str, **facts: Any) -> None:
+    def _write(self, event: str, **values: Any) -> None:
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-        print(json.dumps({"time": now, "event": event, **facts}), file=sys.stderr, flush=True)  # noqa: T201
+        print(json.dumps({"time": now, "event": event, **values}), file=sys.stderr, flush=True)  # noqa: T201

@@ -1,4 +1,4 @@
-"""Deterministic metrics of a run, for DVC and dashboards: made from the certificate, so they repeat with it."""
+"""Deterministic metrics of a run, for DVC and dashboards. They come from the certificate alone."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from pipeline.reasons import Policy
 from pipeline.report.token_budget import budgets
 from pipeline.shards.files import storage_errors, write_atomic
 
-# What a certificate counts, in the order in which every report shows it.
-
 
 def findings_table(predicate: Mapping[str, Any]) -> list[tuple[Policy, str, int]]:
-    """(policy, reason slug, records): what was set aside first, then repairs, then flags; the frequent ones first.
+    """(policy, reason slug, number of records): quarantine, then repairs, then flags, each with the largest number
+    first.
 
-    Records whose content stands elsewhere and that are only counted are among the flags.
+    The flags include repeated records that are counted and kept.
     """
     totals = predicate["totals"]
     flags: dict[str, int] = dict(totals["flags"])
@@ -35,28 +34,25 @@ def findings_table(predicate: Mapping[str, Any]) -> list[tuple[Policy, str, int]
     ]
 
 
-def dataset_tokens(facts: Mapping[str, Any]) -> int:
-    """Tokens of a data set."""
-    return int(facts["statistics"].get("input_ids[]", {}).get("count", 0))
-
-
-# Deterministic metrics of a run, for DVC and dashboards: made from the certificate, so they repeat with it.
+def dataset_tokens(dataset: Mapping[str, Any]) -> int:
+    """Number of tokens of a data set, from its entry in the certificate."""
+    return int(dataset["statistics"].get("input_ids[]", {}).get("count", 0))
 
 
 def metrics_of(statement: Statement) -> dict[str, Any]:
-    """Counts and rates, in all and by schema."""
+    """Counts and rates, in total and by schema, as plain JSON values."""
     predicate = statement.predicate
     schemas = {}
-    for name, accounts in predicate["quarantine"].items():
-        mine = {n: d for n, d in predicate["datasets"].items() if d["contract"] == name}
-        samples = {n: d["rows"] for n, d in mine.items()}
-        tokens = sum(dataset_tokens(d) for d in mine.values())
-        schemas[name] = {**_accounts(accounts), "samples": samples, "tokens": tokens}
-    return {"root": statement.root, **_accounts(predicate["totals"]), "schemas": schemas}
+    for name, counts in predicate["quarantine"].items():
+        own = {n: d for n, d in predicate["datasets"].items() if d["contract"] == name}
+        samples = {n: d["rows"] for n, d in own.items()}
+        tokens = sum(dataset_tokens(d) for d in own.values())
+        schemas[name] = {**_counts(counts), "samples": samples, "tokens": tokens}
+    return {"root": statement.root, **_counts(predicate["totals"]), "schemas": schemas}
 
 
-def write(path: Path, statement: Statement, clean: Path) -> None:
-    """Write the metrics as JSON, whole or not at all, with the token budget of each chat data set."""
+def write_metrics(path: Path, statement: Statement, clean: Path) -> None:
+    """Write the metrics as JSON, atomically, with the token budget of each chat data set; raises ``StorageError``."""
     chats = {name: budget.summary() for name, budget in budgets(clean, statement).items()}
     content = json.dumps(metrics_of(statement) | {"chats": chats}, indent=2, sort_keys=True) + "\n"
     _write(path, content)
@@ -67,28 +63,28 @@ def write_plots(folder: Path, statement: Statement) -> None:
     reasons = [(slug, policy.value, count) for policy, slug, count in findings_table(statement.predicate)]
     lengths = [
         (name, bucket, count)
-        for name, facts in sorted(statement.datasets.items())
-        for bucket, count in sorted(facts["lengths"].items(), key=lambda item: int(item[0]))
+        for name, dataset in sorted(statement.datasets.items())
+        for bucket, count in sorted(dataset["lengths"].items(), key=lambda item: int(item[0]))
     ]
-    _write(folder / "reasons.csv", _table(("reason", "policy", "records"), reasons))
-    _write(folder / "lengths.csv", _table(("dataset", "tokens", "samples"), lengths))
+    _write(folder / "reasons.csv", _csv(("reason", "policy", "records"), reasons))
+    _write(folder / "lengths.csv", _csv(("dataset", "tokens", "samples"), lengths))
 
 
-def _accounts(accounts: dict[str, Any]) -> dict[str, Any]:
-    judged = accounts["certified"] + accounts["quarantined"]
+def _counts(counts: dict[str, Any]) -> dict[str, Any]:
+    judged = counts["certified"] + counts["quarantined"]
     return {
-        "rows_read": accounts["rows_read"],
-        "certified": accounts["certified"],
-        "quarantined": accounts["quarantined"],
-        "dropped": sum(accounts["dropped"].values()),
-        "quarantine_rate": round(accounts["quarantined"] / judged, 6) if judged else 0.0,
-        "reasons": accounts["reasons"],
-        "repairs": accounts["repairs"],
-        "flags": accounts["flags"],
+        "rows_read": counts["rows_read"],
+        "certified": counts["certified"],
+        "quarantined": counts["quarantined"],
+        "dropped": sum(counts["dropped"].values()),
+        "quarantine_rate": round(counts["quarantined"] / judged, 6) if judged else 0.0,
+        "reasons": counts["reasons"],
+        "repairs": counts["repairs"],
+        "flags": counts["flags"],
     }
 
 
-def _table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+def _csv(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)

@@ -1,6 +1,6 @@
-"""OpenLineage events of a run: one JSON object a line, appended to a file, START first, then COMPLETE or FAIL.
+"""OpenLineage events of a run: START, then COMPLETE, FAIL or ABORT, one JSON object per line, appended to a file.
 
-A data set's version is the root digest of the certificate; the inputs are the files that were read.
+The version of an output data set is the root digest of the certificate; the inputs are the files that were read.
 Specification: https://openlineage.io/spec/2-0-2/OpenLineage.json
 """
 
@@ -27,17 +27,17 @@ FACETS = "https://openlineage.io/spec/facets"
 
 
 class Lineage(SilentWatch):
-    """Appends events as they happen.
+    """Appends each event when it happens; raises ``StorageError``.
 
     Args:
-        path: file the events go to.
-        raw, clean: folders of the run, or their URLs; they name the data sets.
+        path: file of the events.
+        raw, clean: folders of the run, or their URLs; the names of the data sets come from them.
     """
 
     def __init__(self, path: Path, raw: str, clean: str) -> None:
         self._path = path
         self._raw, self._clean = (
-            (f if "://" in f else str(Path(f).absolute())).rstrip("/") for f in (raw, clean)
+            (name if "://" in name else str(Path(name).absolute())).rstrip("/") for name in (raw, clean)
         )
         self._run = str(uuid.uuid4())
         self._ended = False
@@ -98,12 +98,12 @@ class Lineage(SilentWatch):
         statement = summary.outcome.statement
         files = statement.files
         version = _facet("1-0-1/DatasetVersionDatasetFacet", datasetVersion=statement.root)
-        found = []
-        for name, facts in sorted(statement.datasets.items()):
-            sizes = [files[f"{name}/data/{part}"].bytes for part in facts["parts"]]
-            fields = [{"name": field, "type": kind} for field, kind, _ in facts["fields"]]
-            counts = {"rowCount": facts["rows"], "size": sum(sizes), "fileCount": len(sizes)}
-            found.append(
+        outputs = []
+        for name, dataset in sorted(statement.datasets.items()):
+            sizes = [files[f"{name}/data/{part}"].bytes for part in dataset["parts"]]
+            fields = [{"name": field, "type": kind} for field, kind, _ in dataset["fields"]]
+            counts = {"rowCount": dataset["rows"], "size": sum(sizes), "fileCount": len(sizes)}
+            outputs.append(
                 {
                     "namespace": "file",
                     "name": f"{self._clean}/{name}",
@@ -116,9 +116,9 @@ class Lineage(SilentWatch):
                     },
                 }
             )
-        return found
+        return outputs
 
 
-def _facet(schema: str, **facts: Any) -> dict[str, Any]:
+def _facet(schema: str, **values: Any) -> dict[str, Any]:
     name = schema.rpartition("/")[2]
-    return {"_producer": PRODUCER, "_schemaURL": f"{FACETS}/{schema}.json#/$defs/{name}", **facts}
+    return {"_producer": PRODUCER, "_schemaURL": f"{FACETS}/{schema}.json#/$defs/{name}", **values}

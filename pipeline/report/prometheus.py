@@ -1,4 +1,4 @@
-"""Metrics for Prometheus' textfile collector: gauges of the last run, written whole or not at all.
+"""Metrics for the textfile collector of Prometheus: gauges of the last run, written atomically.
 
 Format: https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
 """
@@ -36,8 +36,8 @@ HELP = {
 
 
 class Prometheus(SilentWatch):
-    """Writes the file when the run is over, however it ends. Of a run that published nothing, its exit code and time
-    are all there is to say."""
+    """Writes the file when a run ends; raises ``StorageError``. For a run that published nothing, it holds only the
+    exit code and the time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -45,7 +45,7 @@ class Prometheus(SilentWatch):
 
     def end(self, options: Options, summary: Summary, code: Exit) -> None:
         self._ended = True
-        self._write({**_run(code, published=True), **_facts(summary)})
+        self._write({**_run(code, published=True), **_result(summary)})
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -68,24 +68,24 @@ def _run(code: int, *, published: bool) -> dict[str, list[Sample]]:
     }
 
 
-def _facts(summary: Summary) -> dict[str, list[Sample]]:
-    facts = metrics_of(summary.outcome.statement)
+def _result(summary: Summary) -> dict[str, list[Sample]]:
+    metrics = metrics_of(summary.outcome.statement)
     records: list[Sample] = []
     reasons: list[Sample] = []
     samples: list[Sample] = []
     tokens: list[Sample] = []
-    for schema, mine in facts["schemas"].items():
+    for schema, counts in metrics["schemas"].items():
         records += [
-            ({"schema": schema, "outcome": name}, mine[name])
+            ({"schema": schema, "outcome": name}, counts[name])
             for name in ("certified", "quarantined", "dropped")
         ]
         for policy, key in (("quarantine", "reasons"), ("repair", "repairs"), ("flag", "flags")):
             reasons += [
                 ({"schema": schema, "reason": slug, "policy": policy}, count)
-                for slug, count in mine[key].items()
+                for slug, count in counts[key].items()
             ]
-        samples += [({"dataset": name}, rows) for name, rows in mine["samples"].items()]
-        tokens.append(({"schema": schema}, mine["tokens"]))
+        samples += [({"dataset": name}, rows) for name, rows in counts["samples"].items()]
+        tokens.append(({"schema": schema}, counts["tokens"]))
     return {
         "cleanroom_run_seconds": [({"step": s}, round(v, 3)) for s, v in summary.seconds.items()],
         "cleanroom_records": records,
@@ -96,7 +96,7 @@ def _facts(summary: Summary) -> dict[str, list[Sample]]:
             ({"state": "reused"}, summary.reused),
             ({"state": "faulty"}, len(summary.faults)),
         ],
-        "cleanroom_certificate_info": [({"root": facts["root"]}, 1)],
+        "cleanroom_certificate_info": [({"root": metrics["root"]}, 1)],
     }
 
 
@@ -106,9 +106,9 @@ def _lines(name: str, samples: list[Sample]) -> Iterator[str]:
     yield f"# HELP {name} {HELP[name]}"
     yield f"# TYPE {name} gauge"
     for labels, value in samples:
-        inside = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+        inside = ",".join(f'{key}="{_escape(text)}"' for key, text in labels.items())
         yield f"{name}{{{inside}}} {value}" if inside else f"{name} {value}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,4 +1,4 @@
-"""The quarantine as people read it: place, reason, what was found and expected, what to do."""
+"""The quarantine for people: the place of each record, its reasons, what was found and expected, and what to do."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from pipeline.reasons import Reason
 def records(
     clean: Path, wanted: set[str], source: str | None, *, published: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Quarantined records in order, as the rows of their shards with the ``schema`` that judged them: those of the
-    last run, also where it was refused.
+    """The quarantined records of the last run in order, also of a refused run: the rows of the quarantine shards, with
+    ``schema``, the name of their schema.
 
     Args:
         clean: the output folder.
-        wanted: reasons to keep; empty for all.
-        source: file to keep; None for all.
-        published: whether a refused run does not count.
+        wanted: slugs of the reasons to show; empty for all.
+        source: file to show; None for all.
+        published: whether to ignore a refused run.
 
     Raises:
-        InputError: there is neither a certificate nor a refused run in the folder.
-        VerificationError: a quarantine shard that the certificate names is not there or does not open.
+        InputError: the folder holds neither a certificate nor a refused run.
+        VerificationError: a quarantine shard is missing or cannot be read.
     """
     for schema, shards in _shards(clean, published=published).items():
         for shard in shards:
@@ -50,15 +50,15 @@ def print_records(found: Iterator[dict[str, Any]], limit: int, *, cells: bool) -
     shown = 0
     for row in islice(found, limit):
         shown += 1
-        console.print(f"[bold]{escape(place(row))}[/]  ({row['schema']})")
-        for reason in row["reasons"]:
-            facts = Reason.of(reason["reason"])
-            where = escape(place_inside(reason))
-            said = escape(facts.message(reason["found"], reason["expected"]))
-            console.print(f"  [red]{reason['reason']}[/]{where and ' ' + where}: {said}")
-            console.print(f"    to do: {escape(facts.facts.remedy)}", style="dim")
+        console.print(f"[bold]{escape(place_of(row))}[/]  ({row['schema']})")
+        for hit in row["reasons"]:
+            reason = Reason.of(hit["reason"])
+            where = escape(place_inside(hit))
+            message = escape(reason.message(hit["found"], hit["expected"]))
+            console.print(f"  [red]{hit['reason']}[/]{where and ' ' + where}: {message}")
+            console.print(f"    to do: {escape(reason.facts.remedy)}", style="dim")
         if cells:
-            console.print(f"    as read: {escape(original(row))}")
+            console.print(f"    as read: {escape(record_text(row))}")
     more = next(found, None) is not None
     if not shown:
         console.print("no quarantined record" + " matches" * bool(limit))
@@ -69,26 +69,26 @@ def print_records(found: Iterator[dict[str, Any]], limit: int, *, cells: bool) -
 
 
 def print_json(found: Iterator[dict[str, Any]], limit: int) -> None:
-    """Print records as JSON, one object a line."""
+    """Print records as JSON, one object per line."""
     for row in islice(found, limit):
         raw = row.pop("raw")
         row["raw"] = None if raw is None else raw.decode("utf-8", "backslashreplace")
         print(json.dumps(row, ensure_ascii=False))  # noqa: T201
 
 
-def place_inside(reason: dict[str, str]) -> str:
-    """Where in the record: a JSON path says it all, another path goes on from its column."""
-    return reason["path"] if reason["path"].startswith("$") else reason["column"] + reason["path"]
+def place_inside(hit: dict[str, str]) -> str:
+    """The place of a finding inside its record: a JSON path as it is, another path behind its column."""
+    return hit["path"] if hit["path"].startswith("$") else hit["column"] + hit["path"]
 
 
-def place(row: dict[str, Any]) -> str:
-    """``file, sheet S, row N``."""
+def place_of(row: dict[str, Any]) -> str:
+    """The place of a record: ``file, sheet S, row N``."""
     sheet = f", sheet {row['sheet']}" if row["sheet"] is not None else ""
     return f"{row['source']}{sheet}, row {row['row']}"
 
 
-def original(row: dict[str, Any]) -> str:
-    """The record as it was read: its cells, or its bytes."""
+def record_text(row: dict[str, Any]) -> str:
+    """The record as it was read: its cells or its bytes."""
     raw = row["raw"]
     text = row["cells"] if raw is None else raw.decode("utf-8", "backslashreplace")
     return str(text or "").rstrip("\r\n")

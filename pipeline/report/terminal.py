@@ -1,4 +1,4 @@
-"""The terminal: the plan, a progress bar while the run goes on, a summary at its end."""
+"""The terminal: the plan before a run, a progress bar during it, a summary after it, and the catalogue of reasons."""
 
 from __future__ import annotations
 
@@ -27,26 +27,27 @@ if TYPE_CHECKING:
     from pipeline.worker import Progress as BatchProgress
 
 
-# The terminal: a progress bar while the run goes on, a summary at its end.
-
-
 STYLE = {Policy.QUARANTINE: "red", Policy.REPAIR: "yellow", Policy.FLAG: "cyan", Policy.ERROR: "bold red"}
 
 
 class Terminal(SilentWatch):
-    """For people: the bar on stderr, the summary on stdout."""
+    """Shows a run to people: the progress bar on stderr, the summary on stdout.
+
+    Args:
+        batch_size: batch size for which the summary counts training steps.
+    """
 
     def __init__(self, batch_size: int = 16) -> None:
         self._batch_size = batch_size
         self._out = Console()
         self._err = Console(stderr=True)
         self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[said]}"),
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[counts]}"),
             TimeRemainingColumn(), console=self._err, transient=True,
         )  # fmt: skip
-        self._task = self._bar.add_task("reading", total=None, said="")
+        self._task = self._bar.add_task("reading", total=None, counts="")
         self._rows = self._quarantined = self._tokens = 0
-        self._told_by_batch = False
+        self._counts_batches = False
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -61,11 +62,11 @@ class Terminal(SilentWatch):
         self._bar.update(self._task, total=tasks)
 
     def batch(self, progress: BatchProgress) -> None:
-        self._told_by_batch = True
+        self._counts_batches = True
         self._count(progress.rows, progress.quarantined, progress.tokens)
 
     def partition(self, done: Receipt | FileNote) -> None:
-        if isinstance(done, Receipt) and not self._told_by_batch:
+        if isinstance(done, Receipt) and not self._counts_batches:
             self._count(done.rows_read, done.quarantined, _tokens(done))
         self._bar.advance(self._task)
 
@@ -77,22 +78,22 @@ class Terminal(SilentWatch):
         self._rows += rows
         self._quarantined += quarantined
         self._tokens += tokens
-        said = f"{self._rows:,} rows, {self._tokens:,} tokens, {self._quarantined:,} quarantined"
-        self._bar.update(self._task, said=said)
+        counts = f"{self._rows:,} rows, {self._tokens:,} tokens, {self._quarantined:,} quarantined"
+        self._bar.update(self._task, counts=counts)
 
 
 def print_summary(console: Console, options: Options, summary: Summary, batch_size: int) -> None:
-    """What was read, certified and set aside, by data set, then why, then what is said of files."""
+    """Print the counts of records by schema, the token budget, the findings, and the notes on files."""
     predicate = summary.outcome.statement.predicate
     table = Table(title="Records", title_justify="left")
     for name in ("schema", "read", "certified", "quarantined", "dropped", "samples", "tokens"):
         table.add_column(name, justify="left" if name == "schema" else "right")
-    for schema, accounts in predicate["quarantine"].items():
-        mine = {n: d for n, d in predicate["datasets"].items() if d["contract"] == schema}
-        samples = sum(d["rows"] for n, d in mine.items() if not n.endswith(".pages"))
+    for schema, counts in predicate["quarantine"].items():
+        own = {n: d for n, d in predicate["datasets"].items() if d["contract"] == schema}
+        samples = sum(d["rows"] for n, d in own.items() if not n.endswith(".pages"))
         table.add_row(
-            schema, f"{accounts['rows_read']:,}", f"{accounts['certified']:,}", f"{accounts['quarantined']:,}",
-            f"{sum(accounts['dropped'].values()):,}", f"{samples:,}", f"{sum(map(dataset_tokens, mine.values())):,}",
+            schema, f"{counts['rows_read']:,}", f"{counts['certified']:,}", f"{counts['quarantined']:,}",
+            f"{sum(counts['dropped'].values()):,}", f"{samples:,}", f"{sum(map(dataset_tokens, own.values())):,}",
         )  # fmt: skip
     console.print(table)
     print_budgets(console, budgets(options.clean, summary.outcome.statement), batch_size)
@@ -122,14 +123,14 @@ def _print_findings(console: Console, predicate: Mapping[str, Any]) -> None:
 
 
 def _tokens(receipt: Receipt) -> int:
-    """Tokens of a partition's samples, from the statistics of its shards."""
-    parts = [part for made in receipt.parts.values() for part in made]
-    found = (part.statistics.get("input_ids[]") for part in parts)
-    return sum(int(one.to_json().get("count", 0)) for one in found if one is not None)
+    """Number of tokens of a partition, from the statistics of its shards."""
+    parts = (part for several in receipt.parts.values() for part in several)
+    columns = (part.statistics.get("input_ids[]") for part in parts)
+    return sum(column.count for column in columns if column is not None)
 
 
 def print_reasons(reasons: Sequence[Reason]) -> None:
-    """The catalogue as a table."""
+    """Print the catalogue of reasons as a table."""
     table = Table(title=f"{len(reasons)} reasons", title_justify="left")
     for name in ("reason", "title", "effect on training", "default", "may be"):
         table.add_column(name)
@@ -142,15 +143,12 @@ def print_reasons(reasons: Sequence[Reason]) -> None:
     Console().print(table)
 
 
-# The plan as people read it: files, cuts, stages and rules, before anything runs.
-
-
 def print_plan(plan: Plan) -> None:
-    """Print the whole plan to stdout."""
+    """Print the plan to stdout: for each schema its files, partitions, stages and rules."""
     console = Console()
-    for index, line in enumerate(plan.lines):
-        mine = [one for one in plan.inputs if one.claim.schema_index == index]
-        _print_schema(console, line, mine, str(plan.schemas[index].path))
+    for index, stages in enumerate(plan.lines):
+        own = [one for one in plan.inputs if one.claim.schema_index == index]
+        _print_schema(console, stages, own, str(plan.schemas[index].path))
     for note in (*plan.notes, *plan.faults):
         style = STYLE[note.reason.facts.default]
         console.print(
@@ -158,8 +156,8 @@ def print_plan(plan: Plan) -> None:
         )
 
 
-def _print_schema(console: Console, line: Stages, inputs: list[Input], path: str) -> None:
-    schema, context = line.context.schema, line.context
+def _print_schema(console: Console, stages: Stages, inputs: list[Input], path: str) -> None:
+    schema, context = stages.context.schema, stages.context
     console.rule(f"[bold]{schema.name}[/] ({schema.kind}, {escape(path)})", align="left")
     files = Table("file", "format", "sheet", "encoding", "delimiter", "parts", "MB")
     for one in inputs:
@@ -172,8 +170,9 @@ def _print_schema(console: Console, line: Stages, inputs: list[Input], path: str
             delimiter, str(len(one.partitions)), f"{one.claim.bytes / 2**20:.2f}",
         )  # fmt: skip
     console.print(files)
-    stages = ["read", *(stage.name for stage in line.records), "split", line.encode.name, line.certify.name]
-    console.print(f"stages: {' → '.join(stages)}", highlight=False)
+    records = (stage.name for stage in stages.records)
+    names = ["read", *records, "split", stages.encode.name, stages.certify.name]
+    console.print(f"stages: {' → '.join(names)}", highlight=False)
     if (tokenizer := context.tokenizer) is not None:
         console.print(f"tokenizer: {escape(tokenizer.name)}, {tokenizer.size:,} tokens", highlight=False)
     limits = context.limits

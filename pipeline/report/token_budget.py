@@ -1,7 +1,7 @@
-"""The token budget of chats: what there is to train on, read from the certified shards.
+"""The token budget of chat data sets: the samples, tokens and supervised tokens of the certified shards.
 
-The counts of a shard are kept by its digest (``certificate/cache.py`` says what of them is trusted), so that a rerun
-reads the new shards alone. They go into reports only, never into a certificate.
+The cache keeps the counts of each shard by its digest, so that a rerun reads new shards only. The counts go into
+reports only, never into a certificate.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.certificate.cache import KeptFile
+from pipeline.certificate.cache import CacheFile
 from pipeline.certificate.statement import Statement
 from pipeline.shards.files import data_folder
 
@@ -22,24 +22,21 @@ if TYPE_CHECKING:
     from pipeline.batch import Samples
 
 
-# The token budget of chats: what there is to train on, for the run's summary.
-
-
 MARKS = (1024, 2048, 4096)
-"""Lengths whose longer samples are counted."""
+"""Lengths, in tokens; the budget counts the samples that are longer."""
 PERCENTILES = (50, 90, 99, 100)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """Counts over samples; budgets of parts add up to the budget of the whole.
+    """Counts over samples. The budgets of parts add up to the budget of all.
 
     Attributes:
-        samples, tokens: of the certified set.
-        supervised: tokens whose label is counted by a causal loss (position 0 is shifted away).
-        dropped: tokens cut to fit the limit.
-        capacity: tokens the samples have room for, where they are packed; 0 otherwise.
-        lengths: number of samples by their exact length.
+        samples, tokens: number of samples and tokens.
+        supervised: number of tokens that a causal loss counts; it never counts the first token of a sample.
+        dropped: number of tokens cut to fit the limit.
+        capacity: number of tokens that the packed samples have room for; 0 without packing.
+        lengths: number of samples by exact length.
     """
 
     samples: int = 0
@@ -50,42 +47,43 @@ class TokenBudget:
     lengths: dict[int, int] = field(default_factory=dict)
 
     def over(self, length: int) -> int:
-        """Samples longer than a length."""
+        """Number of samples longer than a length."""
         return sum(count for size, count in self.lengths.items() if size > length)
 
     def percentile(self, share: int) -> int:
         """The smallest length that ``share`` percent of the samples do not exceed; 0 without samples."""
-        need, seen = -(-self.samples * share // 100), 0
+        needed, seen = -(-self.samples * share // 100), 0
         for size in sorted(self.lengths):
             seen += self.lengths[size]
-            if seen >= need:
+            if seen >= needed:
                 return size
         return 0
 
     def steps(self, batch_size: int, epochs: int = 1) -> int:
-        """Optimizer steps of a training run; the last batch of an epoch may be smaller."""
+        """Number of optimizer steps of a training run; the last batch of an epoch may be smaller."""
         return epochs * -(-self.samples // batch_size)
 
     def summary(self) -> dict[str, int]:
-        """Whole numbers by name, in a fixed order; for the report and the metrics."""
-        facts = {
+        """The counts by name, in a fixed order, for the report and the metrics."""
+        counts = {
             "samples": self.samples,
             "tokens": self.tokens,
             "supervised_tokens": self.supervised,
             "dropped_tokens": self.dropped,
         }
-        facts |= {f"length_p{share}": self.percentile(share) for share in PERCENTILES}
-        facts |= {f"samples_over_{mark}": self.over(mark) for mark in MARKS}
+        counts |= {f"length_p{share}": self.percentile(share) for share in PERCENTILES}
+        counts |= {f"samples_over_{mark}": self.over(mark) for mark in MARKS}
         if self.capacity:
-            facts["packed_capacity"] = self.capacity
-        return facts
+            counts["packed_capacity"] = self.capacity
+        return counts
 
 
 def budget_of(samples: Samples, capacity: int = 0) -> TokenBudget:
     """The budget of some samples of a chat data set.
 
     Args:
-        capacity: tokens that each packed sample has room for; 0 where nothing is packed.
+        samples: with the columns of the chat schema.
+        capacity: number of tokens that each packed sample has room for; 0 without packing.
     """
     import numpy as np
 
@@ -94,8 +92,8 @@ def budget_of(samples: Samples, capacity: int = 0) -> TokenBudget:
 
     labels, lengths = flatten(samples.table["labels"])
     learned = labels != IGNORE
-    heads = (np.cumsum(lengths) - lengths)[lengths > 0]
-    learned[heads] = False
+    first_tokens = (np.cumsum(lengths) - lengths)[lengths > 0]
+    learned[first_tokens] = False
     dropped = (
         samples.table["tokens_dropped"].to_numpy() if "tokens_dropped" in samples.table.column_names else 0
     )
@@ -111,7 +109,7 @@ def budget_of(samples: Samples, capacity: int = 0) -> TokenBudget:
 
 
 def total_budget(budgets: Iterable[TokenBudget]) -> TokenBudget:
-    """The budget of all parts together."""
+    """The sum of several budgets."""
     parts = list(budgets)
     lengths: Counter[int] = Counter()
     for part in parts:
@@ -126,44 +124,41 @@ def total_budget(budgets: Iterable[TokenBudget]) -> TokenBudget:
     )
 
 
-# The token budget of the chats of a run, read from their certified shards.
-
-
 SUFFIX = ".budget"
 
 
 def budgets(clean: Path, statement: Statement) -> dict[str, TokenBudget]:
-    """The budget of each chat data set, in order of their names; batch by batch, so in constant memory."""
+    """The budget of each chat data set, in the order of their names; reads one batch at a time."""
     contracts = statement.predicate["contracts"]
     digests = {(file["folder"], file["name"]): file["sha256"] for file in statement.predicate["files"]}
-    notes = KeptFile(clean, SUFFIX)
-    known = _known(notes.read())
+    cache = CacheFile(clean, SUFFIX)
+    known = _parse_budgets(cache.read())
     fresh: dict[str, TokenBudget] = {}
     found = {}
-    for name, facts in sorted(statement.datasets.items()):
-        contract = contracts[facts["contract"]]
+    for name, dataset in sorted(statement.datasets.items()):
+        contract = contracts[dataset["contract"]]
         if contract["kind"] != "chat":
             continue
         packing = contract["parameters"]["chat"].get("packing")
         capacity = int(packing["capacity"]) if packing else 0
         folder = data_folder(name)
-        for part in facts["parts"]:
+        for part in dataset["parts"]:
             digest = digests[folder, part]
             budget = known.get(digest) or total_budget(map(budget_of, _samples(clean / folder / part)))
             fresh[digest] = budget
-        whole = total_budget(fresh[digests[folder, part]] for part in facts["parts"])
-        found[name] = replace(whole, capacity=capacity * whole.samples)
+        total = total_budget(fresh[digests[folder, part]] for part in dataset["parts"])
+        found[name] = replace(total, capacity=capacity * total.samples)
     if fresh.keys() != known.keys():
-        notes.write({digest: _plain(budget) for digest, budget in fresh.items()})
+        cache.write({digest: _json_value(budget) for digest, budget in fresh.items()})
     return found
 
 
-def _plain(budget: TokenBudget) -> list[Any]:
+def _json_value(budget: TokenBudget) -> list[Any]:
     return [budget.samples, budget.tokens, budget.supervised, budget.dropped, list(budget.lengths.items())]
 
 
-def _known(value: Any) -> dict[str, TokenBudget]:
-    """Budgets by digest of the shard; none where they have not the form."""
+def _parse_budgets(value: Any) -> dict[str, TokenBudget]:
+    """Budgets by digest of their shard; none where the value has another form."""
     try:
         return {
             str(digest): TokenBudget(
@@ -188,7 +183,7 @@ def _samples(path: Path) -> Iterator[Samples]:
 
 
 def print_budgets(console: Console, found: dict[str, TokenBudget], batch_size: int) -> None:
-    """What there is to train on: supervised and total tokens, lengths, and the steps of one epoch."""
+    """Print supervised and total tokens, lengths, and the steps of one epoch of each chat data set."""
     if not found:
         return
     from rich.table import Table
@@ -197,20 +192,20 @@ def print_budgets(console: Console, found: dict[str, TokenBudget], batch_size: i
     table.add_column("chats")
     for name in found:
         table.add_column(name, justify="right")
-    whole = list(found.values())
+    all_budgets = list(found.values())
 
     def add(name: str, numbers: Iterable[int]) -> None:
         table.add_row(name, *(f"{number:,}" for number in numbers))
 
-    add("supervised tokens", (budget.supervised for budget in whole))
-    add("all tokens", (budget.tokens for budget in whole))
-    add("tokens cut to fit", (budget.dropped for budget in whole))
+    add("supervised tokens", (budget.supervised for budget in all_budgets))
+    add("all tokens", (budget.tokens for budget in all_budgets))
+    add("tokens cut to fit", (budget.dropped for budget in all_budgets))
     for share in PERCENTILES:
         label = "longest" if share == 100 else f"length, {share} % within"
-        add(label, (budget.percentile(share) for budget in whole))
+        add(label, (budget.percentile(share) for budget in all_budgets))
     for mark in MARKS:
-        add(f"longer than {mark:,}", (budget.over(mark) for budget in whole))
-    add(f"steps of {batch_size}, one epoch", (budget.steps(batch_size) for budget in whole))
+        add(f"longer than {mark:,}", (budget.over(mark) for budget in all_budgets))
+    add(f"steps of {batch_size}, one epoch", (budget.steps(batch_size) for budget in all_budgets))
     console.print(table)
     for name, budget in found.items():
         if budget.capacity:

@@ -213,13 +213,6 @@ class TokensSchema(Schema):
     table: None = None
     tokens: Tokens = Tokens()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _null_as_left_out(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and "tokens" in data and data["tokens"] is None:
-            return {key: value for key, value in data.items() if key != "tokens"}
-        return data
-
     @field_serializer("tokens", mode="wrap")
     def _left_out_as_null(self, tokens: Tokens, dump: SerializerFunctionWrapHandler) -> Any:
         """A section left out is dumped as null: digests bind what was written."""
@@ -254,8 +247,11 @@ def schema_of(data: Any) -> Schema:
     Raises:
         pydantic.ValidationError: it is no schema.
     """
-    kind = data.get("kind") if isinstance(data, Mapping) else None
-    model = KINDS.get(kind, SchemaOfNoKind) if isinstance(kind, str) else SchemaOfNoKind
+    model: type[Schema] = SchemaOfNoKind
+    if isinstance(data, Mapping):
+        model = KINDS.get(str(data.get("kind")), SchemaOfNoKind)
+        # A section that is null is one that is left out; so the dump of a schema gives the same schema again.
+        data = {key: value for key, value in data.items() if key not in KINDS or value is not None}
     # By way of JSON: there the strict models take a list where Python code says a tuple.
     return model.model_validate_json(json.dumps(data))
 

@@ -1,4 +1,4 @@
-"""Files of the output folder: their names, their digests, written whole or not at all, one writer at a time."""
+"""Files of the output folder: the names and digests of shards, atomic writes, and the lock of the one writer."""
 
 from __future__ import annotations
 
@@ -17,24 +17,11 @@ from typing import Any
 from pipeline.errors import BusyError, StorageError
 from pipeline.shards.statistics import ColumnStatistics, from_json
 
-# The digest of a file's content.
-
-
-def file_sha256(path: Path) -> str:
-    """Digest of a file's bytes, hexadecimal. Hashing after the write is faster than hashing inside it: the file is
-    in the page cache."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-# One shard file as a fact, and the place of each data set's files in the output folder.
-
-
 PART_NAME = re.compile(r"part-[0-9a-f]{20}\.arrow")
 """Every shard is named after the first 20 hexadecimal digits of its sha256."""
 QUARANTINE = "quarantine"
-PLACE = re.compile(r"quarantine/\w+|\w+(\.\w+)*/data")
-"""Every folder of shards, relative to the output folder: what is read from a certificate leads nowhere else."""
+SHARD_FOLDER = re.compile(r"quarantine/\w+|\w+(\.\w+)*/data")
+"""Every folder of shards, relative to the output folder. A forged certificate cannot lead to another folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +31,9 @@ class Part:
     Attributes:
         name: ``part-<first 20 digits of sha256>.arrow``.
         sha256: of the whole file, hexadecimal.
-        bytes, rows: size of the file and number of its rows.
-        statistics: by column, "column[]" for the values of a list, "column[].member" for members of structs.
-        mtime_ns: of the file when it was hashed, known to the run that wrote it alone; 0 otherwise.
+        bytes, rows: size of the file in bytes and number of its rows.
+        statistics: by column; "column[]" for the values of a list, "column[].member" for members of structs.
+        mtime_ns: mtime of the file when it was hashed; 0 except in the run that wrote it.
     """
 
     name: str
@@ -57,7 +44,7 @@ class Part:
     mtime_ns: int = field(default=0, compare=False)
 
     def to_json(self) -> dict[str, Any]:
-        """The same as plain JSON values."""
+        """The part as plain JSON values."""
         return {
             "name": self.name,
             "sha256": self.sha256,
@@ -68,7 +55,7 @@ class Part:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Part:
-        """The part again; raises ``KeyError``, ``TypeError`` or ``ValueError`` where a fact is missing."""
+        """The part of plain JSON values; raises ``KeyError``, ``TypeError`` or ``ValueError`` for another form."""
         name, sha256 = str(value["name"]), str(value["sha256"])
         if name != part_name(sha256) or not PART_NAME.fullmatch(name):
             raise ValueError(f"part name {name!r} is not made from its digest")
@@ -77,21 +64,30 @@ class Part:
 
 
 def part_name(sha256: str) -> str:
-    """File name of a shard with this digest."""
+    """File name of the shard with this sha256."""
     return f"part-{sha256[:20]}.arrow"
 
 
 def data_folder(dataset: str) -> str:
-    """Where the certified shards of a data set lie, relative to the output folder; nothing but shards is there."""
+    """Folder of the certified shards of a data set, relative to the output folder. It holds shards only."""
     return f"{dataset}/data"
 
 
 def quarantine_folder(dataset: str) -> str:
-    """Where the quarantine shards of a schema lie, relative to the output folder."""
+    """Folder of the quarantine shards of a schema, relative to the output folder."""
     return f"{QUARANTINE}/{dataset}"
 
 
-# Files that are whole or not there: write beside, sync, rename.
+def file_sha256(path: Path) -> str:
+    """The sha256 of a file, hexadecimal.
+
+    Hashing after the write is faster than hashing during it, because the file is in the page cache.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# Atomic writes: write a temporary file, sync, rename.
 
 
 _STORAGE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG}
@@ -99,7 +95,7 @@ _STORAGE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, 
 
 @contextmanager
 def storage_errors(where: Path) -> Iterator[None]:
-    """Name a full disk or a read-only folder as such (``StorageError``, exit 74); other errors pass through."""
+    """Raise ``StorageError`` (exit 74) for a full disk or a read-only folder; other errors pass through."""
     try:
         yield
     except OSError as error:
@@ -109,7 +105,7 @@ def storage_errors(where: Path) -> Iterator[None]:
 
 
 def storage_error(error: OSError, where: Path) -> StorageError:
-    """The operating system's refusal to write, in words."""
+    """The ``StorageError`` of an error of the operating system on writing."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return StorageError(
         "no space left to write" if full else "cannot be written",
@@ -122,12 +118,12 @@ def storage_error(error: OSError, where: Path) -> StorageError:
 
 
 def sync_file(path: Path) -> None:
-    """Have the operating system put a file's bytes on the disk."""
+    """Force the bytes of a file to the disk."""
     _sync(path, os.O_RDONLY)
 
 
 def sync_folder(path: Path) -> None:
-    """Have the operating system put a folder's names on the disk."""
+    """Force the names of a folder to the disk."""
     _sync(path, os.O_RDONLY | os.O_DIRECTORY)
 
 
@@ -136,50 +132,47 @@ def _sync(path: Path, flags: int) -> None:
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that cannot sync (some FUSE mounts) says so this way
+        if error.errno != errno.EINVAL:  # the answer of a file system that cannot sync (some FUSE mounts)
             raise
     finally:
         os.close(handle)
 
 
 def write_atomic(path: Path, content: bytes, *, fsync: bool = True, staging: Path | None = None) -> bool:
-    """Give a file this content, all or nothing; a file that has it already is not touched.
+    """Write a file completely or not at all; a file with this content already stays as it is.
 
-    ``staging`` is a folder on the same file system where it is made ready, and where a killed process leaves it;
-    default: beside the file. Returns whether it was written. A link is replaced, never written through.
+    ``staging`` is a folder on the same file system for the temporary file, which a killed process leaves there;
+    default: the folder of the file. Returns whether the file was written. A link is replaced, never followed.
     """
-    if _holds(path, content):
+    if _has_content(path, content):
         return False
-    beside = (staging or path.parent) / f".{path.name}.{os.getpid()}.tmp"
+    temporary = (staging or path.parent) / f".{path.name}.{os.getpid()}.tmp"
     try:
-        beside.write_bytes(content)
+        temporary.write_bytes(content)
         if fsync:
-            sync_file(beside)
-        beside.replace(path)
+            sync_file(temporary)
+        temporary.replace(path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     if fsync:
         sync_folder(path.parent)
     return True
 
 
-def _holds(path: Path, content: bytes) -> bool:
+def _has_content(path: Path, content: bytes) -> bool:
     try:
         return path.stat().st_size == len(content) and path.read_bytes() == content
     except OSError:
         return False
 
 
-# One writer at a time: an advisory lock on the output folder itself, which dies with its process.
-
-
 class FolderLock:
-    """An exclusive ``flock`` on a folder. No lock file is left behind, and a killed process holds nothing.
+    """An exclusive ``flock`` on a folder: one writer at a time. It needs no lock file and ends with its process.
 
     Raises:
-        BusyError: another process holds it.
-        StorageError: the file system knows no locks.
+        BusyError: another process holds the lock.
+        StorageError: the file system has no locks.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -195,7 +188,7 @@ class FolderLock:
             ) from None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not _is_still(self._folder, handle):
+            if not _is_same_folder(self._folder, handle):
                 raise BlockingIOError(errno.EWOULDBLOCK, "removed by the run that made it")
         except OSError as error:
             os.close(handle)
@@ -222,8 +215,8 @@ class FolderLock:
             self._handle = None
 
 
-def _is_still(folder: Path, handle: int) -> bool:
-    """Whether the locked folder is the one of that name: a run that brought nothing removes the folder it made."""
+def _is_same_folder(folder: Path, handle: int) -> bool:
+    """Whether the locked folder still has its name: a run without a result removes the folder that it made."""
     try:
         return os.path.samestat(os.fstat(handle), folder.stat())
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""The pointers by which ``datasets.load_from_disk(clean)`` finds the shards, derived from facts alone.
+"""The pointer files through which ``datasets.load_from_disk(clean)`` finds the shards.
 
-Tried with datasets 2.21, 3.6 and 5.2: the seven keys of ``state.json`` must all be there, and ``dataset_info.json``
-must be an empty object (a full feature list breaks older versions; the Arrow schema says it all anyway).
+Tested with datasets 2.21, 3.6 and 5.2: ``state.json`` needs all seven keys, and ``dataset_info.json`` must be an empty
+object (a full feature list breaks older versions, and the Arrow schema holds the same information).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ STATE, INFO = "state.json", "dataset_info.json"
 
 
 def pointers(datasets: Mapping[str, Sequence[Part]]) -> dict[str, bytes]:
-    """Content of every pointer file by its name relative to the output folder, in the order they are written.
+    """Content of every pointer file by its name relative to the output folder, in the order of writing.
 
-    The shards of each data set are given in order; the split's name is the data set's. The fingerprint comes from
-    the content: with a constant one, ``.map`` would serve rows of an older run from its cache.
+    ``datasets`` holds the shards of each data set in order; the name of a split is that of its data set. The
+    fingerprint depends on the content: with a constant one, ``.map`` would return rows of an older run from its cache.
     """
     files: dict[str, bytes] = {}
     for name, parts in sorted(datasets.items()):

@@ -1,7 +1,7 @@
-"""Records set aside, each once, with all its reasons and as it was read.
+"""The quarantine shards: each bad record once, as it was read, with all its reasons.
 
-Work is done record by record here, but for bad records only. Whatever a record holds must be storable: lone
-surrogates, NULs, mixed types, integers of any size, bytes that are no text.
+This module works record by record, but on bad records only. It stores whatever a record holds: lone surrogates, NULs,
+mixed types, integers of any size, bytes that are not text.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pipeline.batch import Batch, Finding, Findings
 
 FOUND_CHARACTERS = 200
-"""Most characters of what was found or expected that are kept."""
+"""Longest stored text of ``found`` or ``expected``, in characters."""
 HITS = 50
-"""Most places listed of one reason in one column of one record; the rest is counted."""
+"""Most stored places of one reason in one column of one record; the others are only counted."""
 
 Hit = dict[str, str]
 
@@ -34,7 +34,7 @@ class QuarantineWriter:
     """Writes bad records to the quarantine shards of one schema.
 
     Args:
-        folder: where the shards go (``quarantine_folder`` below the staging folder).
+        folder: folder of the shards (``quarantine_folder`` below the staging folder).
         shard_rows, batch_rows, fsync: as for ``ShardWriter``.
 
     Attributes:
@@ -48,11 +48,11 @@ class QuarantineWriter:
         self.rows = 0
 
     def write(self, batch: Batch, findings: Findings) -> None:
-        """Set records aside.
+        """Write bad records.
 
         Args:
             batch: the bad records as they were read: their ``cells``, ``raw`` or ``columns``.
-            findings: all findings on these records; other records' are passed over.
+            findings: all findings on these records; findings on other records are ignored.
 
         Raises:
             ValueError: a record without a reason.
@@ -77,16 +77,16 @@ class QuarantineWriter:
         self.rows += count
 
     def close(self) -> tuple[Part, ...]:
-        """Finish; the shards in order."""
+        """Finish the last shard and return all shards in order."""
         return self._writer.close()
 
     def abort(self) -> None:
-        """Remove a shard that is not finished."""
+        """Remove the unfinished shard."""
         self._writer.abort()
 
 
 def storable(text: str) -> str:
-    """Text that Arrow can hold: a lone surrogate becomes its JSON escape (``\\ud83d``)."""
+    """The text as Arrow can hold it: a lone surrogate becomes its JSON escape (``\\ud83d``)."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -98,13 +98,14 @@ def _reasons(ids: Sequence[int], items: Sequence[Finding]) -> list[list[Hit]]:
         if item.policy is not Policy.QUARANTINE:
             continue
         slug, column = item.reason.slug, storable(item.column)
-        for at, record in enumerate(item.ids.tolist()):
+        for index, record in enumerate(item.ids.tolist()):
             if record not in hits:
                 continue
             count = seen[record, slug, column] = seen.get((record, slug, column), 0) + 1
             if count <= HITS:
-                texts = (_at(item.paths, at), _clip(_at(item.found, at)), _clip(_at(item.expected, at)))
-                hits[record].append(_hit(slug, column, *texts))
+                found, expected = _text_at(item.found, index), _text_at(item.expected, index)
+                path = _text_at(item.paths, index)
+                hits[record].append(_hit(slug, column, path, _shorten(found), _shorten(expected)))
     for (record, slug, column), count in seen.items():
         if count > HITS:
             hits[record].append(_hit(slug, column, "", f"{count - HITS} more places", ""))
@@ -115,16 +116,16 @@ def _hit(reason: str, column: str, path: str, found: str, expected: str) -> Hit:
     return {"reason": reason, "column": column, "path": path, "found": found, "expected": expected}
 
 
-def _at(values: Sequence[str] | str, at: int) -> str:
-    return storable(values if isinstance(values, str) else values[at])
+def _text_at(values: Sequence[str] | str, index: int) -> str:
+    return storable(values if isinstance(values, str) else values[index])
 
 
-def _clip(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= FOUND_CHARACTERS else text[: FOUND_CHARACTERS - 1] + "…"
 
 
 def _cells(batch: Batch) -> Iterator[str | None]:
-    """Each record's cells as one JSON object, or None where its bytes are kept instead."""
+    """The cells of each record as one JSON object; None where the record is stored as bytes."""
     frame = batch.columns if batch.cells is None else batch.cells
     if frame is None:
         yield from [None] * len(batch)
@@ -135,15 +136,15 @@ def _cells(batch: Batch) -> Iterator[str | None]:
     names = frame.columns
     for row in frame.iter_rows():
         record = dict(zip(names, row, strict=True))
-        yield storable(json.dumps(_plain(record), ensure_ascii=False, separators=(",", ":")))
+        yield storable(json.dumps(_json_value(record), ensure_ascii=False, separators=(",", ":")))
 
 
-def _plain(value: Any) -> Any:
-    """The value as JSON can hold it: what JSON has no form for (dates, decimals, bytes, NaN) as text."""
+def _json_value(value: Any) -> Any:
+    """The value as JSON can hold it: dates, decimals, bytes, NaN and infinities become text."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_json_value(item) for item in value]
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     if isinstance(value, float):
@@ -151,5 +152,5 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, str | int | bool):
         return value
     if hasattr(value, "to_list"):
-        return _plain(value.to_list())
+        return _json_value(value.to_list())
     return str(value)

@@ -1,7 +1,6 @@
-"""Arrow schemas of every shard: one for each kind, the same in every shard of a data set, whatever its rows
-hold.
+"""The Arrow schemas of shards: one per kind. All shards of a data set have the same schema, whatever their rows hold.
 
-Imports pyarrow only: a training node reads shards with these very schemas.
+This module imports pyarrow only, because a training node uses the same schemas.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import pyarrow as pa
 IDS = pa.list_(pa.int32())
 MASK = pa.list_(pa.int8())
 IGNORE = -100
-"""Label that no loss counts."""
+"""Label of a token that the loss ignores."""
 
 PROVENANCE = (
     pa.field("sample_id", pa.string(), nullable=False),
@@ -20,8 +19,8 @@ PROVENANCE = (
     pa.field("row", pa.int64(), nullable=False),
     pa.field("notes", pa.list_(pa.string()), nullable=False),
 )
-"""Where a sample comes from: ``sample_id`` is ``source#row`` (``source#sheet#row``, a window adds ``#w``); ``row``
-is the physical row or line; ``notes`` the slugs of its repairs and flags."""
+"""The origin of a sample. ``sample_id`` is ``source#row`` or ``source#sheet#row``, and a window adds ``#w``; ``row`` is
+the physical row or line; ``notes`` holds the slugs of repairs and flags."""
 
 
 def layout(
@@ -34,13 +33,13 @@ def layout(
     page_label: bool = False,
     answer: bool = False,
 ) -> pa.Schema:
-    """Samples of a document data set, one a window, unpadded.
+    """Samples of a document data set, one per window, unpadded.
 
-    ``bbox`` holds four numbers a token, xyxy: int16 0–1000, or float32 0–1 for families that take floats;
-    ``word_ids`` the word of each token (-1 for special tokens), counted over the record's words as read;
-    ``page_id`` the key of the page image in the pages data set. With one label a page, ``labels`` is one int64 a
+    ``bbox`` holds four numbers per token, xyxy: int16 0–1000, or float32 0–1 for families that take floats.
+    ``word_ids`` holds the index of each token's word among the words of the record as read, -1 for special tokens.
+    ``page_id`` is the key of the page image in the pages data set. With one label per page, ``labels`` is one int64 per
     window. ``start_positions`` and ``end_positions`` are the first and last token of the answer in the window, both 0
-    where it has none.
+    for a window without the answer.
     """
     number = pa.float32() if float_boxes else pa.int16()
     fields = [
@@ -65,8 +64,8 @@ def layout(
 
 
 def pages(side: int = 224, channels: int = 3) -> pa.Schema:
-    """Page images, one a page: ``pixels`` uint8 [channels · side · side], channel first, in the family's channel
-    order; ``page_id`` the first 20 hexadecimal digits of the sha256 of those bytes."""
+    """Page images, one per page. ``pixels`` is uint8 [channels · side · side], channel first, in the family's channel
+    order; ``page_id`` is the first 20 hexadecimal digits of the sha256 of those bytes."""
     pixels = pa.list_(pa.field("item", pa.uint8(), nullable=False), channels * side * side)
     return pa.schema(
         [
@@ -81,9 +80,13 @@ def pages(side: int = 224, channels: int = 3) -> pa.Schema:
 def chat(
     columns: list[pa.Field], *, record: bool, packed: bool = False, preference: bool = False
 ) -> pa.Schema:
-    """Samples of a chat data set, unpadded. ``turns`` gives each turn's role and token span [start, end);
-    ``tokens_dropped`` the tokens cut to fit. Packed: ``position_ids`` restart at each conversation and ``samples``
-    lists the sample ids inside. Preference: the rejected answer in ``rejected_input_ids`` / ``rejected_labels``."""
+    """Samples of a chat data set, unpadded.
+
+    ``turns`` holds the role and the token span [start, end) of each turn; ``tokens_dropped`` is the number of tokens
+    cut to fit the limit. A packed sample has ``position_ids`` that restart at each conversation, and ``samples`` with
+    the sample ids inside. A preference sample holds the rejected answer in ``rejected_input_ids`` and
+    ``rejected_labels``.
+    """
     turn = pa.struct(
         [
             pa.field("role", pa.string(), nullable=False),
@@ -111,8 +114,8 @@ def chat(
 
 
 def table(columns: list[pa.Field], *, tokenized: bool, label: bool) -> pa.Schema:
-    """Samples of a table: its typed columns; ``input_ids`` and ``attention_mask`` of the text column; ``labels``
-    one int64 a row."""
+    """Samples of a table: its typed columns, ``input_ids`` and ``attention_mask`` of the text column, and ``labels``,
+    one int64 per row."""
     fields = [*PROVENANCE, *columns]
     if tokenized:
         fields += [
@@ -125,7 +128,7 @@ def table(columns: list[pa.Field], *, tokenized: bool, label: bool) -> pa.Schema
 
 
 def tokens(columns: list[pa.Field], *, labels: bool) -> pa.Schema:
-    """Samples that were tokenized already."""
+    """Samples of rows that were tokenized before this program reads them."""
     fields = [
         *PROVENANCE,
         *columns,
@@ -138,10 +141,10 @@ def tokens(columns: list[pa.Field], *, labels: bool) -> pa.Schema:
 
 
 def quarantine() -> pa.Schema:
-    """Records set aside, each once, with all its reasons.
+    """Quarantined records, each once, with all its reasons.
 
-    ``cells`` is a JSON object of the original cells (header → cell as read), ``raw`` the bytes as they stand in
-    the file; at least one is given. Text that Arrow cannot hold is escaped as in JSON (``\\ud83d``).
+    ``cells`` is a JSON object of the original cells (header → cell as read), ``raw`` holds the bytes as in the file; at
+    least one of them is set. Text that Arrow cannot hold is escaped as in JSON (``\\ud83d``).
     """
     reason = pa.struct(
         [

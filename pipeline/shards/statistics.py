@@ -1,5 +1,6 @@
-"""Facts about columns, of one shard and of a whole data set, that a training node can trust without reading a
-shard.
+"""Statistics of the columns of a batch, a shard or a data set: nulls, ranges, lengths.
+
+The certificate holds them, so that a training node can check a data set against its model without reading a shard.
 """
 
 from __future__ import annotations
@@ -12,19 +13,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# Facts about one column: plain data, merged by arithmetic alone. They are measured in ``statistics.py``.
-
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """Facts about one column, or about the values inside its lists.
+    """Statistics of one column, or of the values inside its lists.
 
     Attributes:
-        nulls: how many values are null.
-        count: how many values are not.
-        minimum, maximum: smallest and largest value of numbers (finite ones only); floats as the shortest text that
-            gives the same float again, so that no JSON float is needed. None where there is none.
-        not_finite: NaN and infinities among float values.
+        nulls: number of null values.
+        count: number of other values.
+        minimum, maximum: smallest and largest finite number; a float as the shortest text that gives the same float,
+            so that JSON needs no floats. None without numbers.
+        not_finite: number of NaN and infinite values.
         shortest, longest, total: smallest, largest and summed length: elements of lists, bytes of text. None for
             numbers.
     """
@@ -39,39 +38,38 @@ class ColumnStatistics:
     total: int | None = None
 
     def to_json(self) -> dict[str, int | str]:
-        """Only what is known; ``not_finite`` only where there is some."""
-        facts: dict[str, int | str] = {"nulls": self.nulls, "count": self.count}
+        """The statistics as plain JSON values, without None and without a zero of ``not_finite``."""
+        values: dict[str, int | str] = {"nulls": self.nulls, "count": self.count}
         if self.minimum is not None:
-            facts["minimum"] = self.minimum
+            values["minimum"] = self.minimum
         if self.maximum is not None:
-            facts["maximum"] = self.maximum
+            values["maximum"] = self.maximum
         if self.not_finite:
-            facts["not_finite"] = self.not_finite
+            values["not_finite"] = self.not_finite
         if self.shortest is not None:
-            facts["shortest"] = self.shortest
+            values["shortest"] = self.shortest
         if self.longest is not None:
-            facts["longest"] = self.longest
+            values["longest"] = self.longest
         if self.total is not None:
-            facts["total"] = self.total
-        return facts
+            values["total"] = self.total
+        return values
 
 
 def from_json(value: Mapping[str, Any]) -> ColumnStatistics:
-    """Statistics read from a certificate; raises ``TypeError`` for an unknown fact."""
+    """Statistics from plain JSON values; raises ``TypeError`` for an unknown name."""
     return ColumnStatistics(**value)
 
 
 def merge(parts: Iterable[Mapping[str, ColumnStatistics]]) -> dict[str, ColumnStatistics]:
-    """Statistics of several batches or shards together, by path."""
-    found: dict[str, list[ColumnStatistics]] = {}
+    """The statistics of several batches or shards as those of one, by path."""
+    by_path: dict[str, list[ColumnStatistics]] = {}
     for part in parts:
-        for path, facts in part.items():
-            found.setdefault(path, []).append(facts)
-    return {path: several[0] if len(several) == 1 else _together(several) for path, several in found.items()}
+        for path, statistics in part.items():
+            by_path.setdefault(path, []).append(statistics)
+    return {path: several[0] if len(several) == 1 else _combine(several) for path, several in by_path.items()}
 
 
-def _together(several: Sequence[ColumnStatistics]) -> ColumnStatistics:
-    """Facts about several sets of values together."""
+def _combine(several: Sequence[ColumnStatistics]) -> ColumnStatistics:
     minima = [one.minimum for one in several if one.minimum is not None]
     maxima = [one.maximum for one in several if one.maximum is not None]
     totals = [one.total for one in several if one.total is not None]
@@ -87,41 +85,38 @@ def _together(several: Sequence[ColumnStatistics]) -> ColumnStatistics:
     )
 
 
-# Facts about the columns of a shard that a training node can trust without reading the shard.
-
-
 def measure(batch: pa.RecordBatch) -> dict[str, ColumnStatistics]:
-    """Statistics of every column of a batch, by path."""
-    facts: dict[str, ColumnStatistics] = {}
+    """The statistics of every column of a batch, by path."""
+    statistics: dict[str, ColumnStatistics] = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        _visit(name, column, facts)
-    return facts
+        _measure(name, column, statistics)
+    return statistics
 
 
-def _visit(path: str, column: pa.Array, facts: dict[str, ColumnStatistics]) -> None:
+def _measure(path: str, column: pa.Array, statistics: dict[str, ColumnStatistics]) -> None:
     kind = column.type
     nulls, count = column.null_count, len(column) - column.null_count
     if pa.types.is_struct(kind):
-        facts[path] = ColumnStatistics(nulls=nulls, count=count)
+        statistics[path] = ColumnStatistics(nulls=nulls, count=count)
         for member, child in zip(kind, column.flatten(), strict=True):
-            _visit(f"{path}.{member.name}", child, facts)
+            _measure(f"{path}.{member.name}", child, statistics)
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        facts[path] = _lengths(nulls, count, column.value_lengths())
-        _visit(f"{path}[]", column.flatten(), facts)
+        statistics[path] = _lengths(nulls, count, column.value_lengths())
+        _measure(f"{path}[]", column.flatten(), statistics)
     elif pa.types.is_fixed_size_list(kind):
         size = kind.list_size
         known = ColumnStatistics(nulls, count, shortest=size, longest=size, total=size * count)
-        facts[path] = known if count else ColumnStatistics(nulls, count, total=0)
-        _visit(f"{path}[]", column.flatten(), facts)
+        statistics[path] = known if count else ColumnStatistics(nulls, count, total=0)
+        _measure(f"{path}[]", column.flatten(), statistics)
     elif pa.types.is_string(kind) or pa.types.is_binary(kind):
-        facts[path] = _lengths(nulls, count, pc.binary_length(column))
+        statistics[path] = _lengths(nulls, count, pc.binary_length(column))
     elif pa.types.is_integer(kind):
         low, high = _bounds(column)
-        facts[path] = ColumnStatistics(nulls, count, low, high)
+        statistics[path] = ColumnStatistics(nulls, count, low, high)
     elif pa.types.is_floating(kind):
-        facts[path] = _floats(nulls, count, column)
+        statistics[path] = _floats(nulls, count, column)
     else:
-        facts[path] = ColumnStatistics(nulls=nulls, count=count)
+        statistics[path] = ColumnStatistics(nulls=nulls, count=count)
 
 
 def _lengths(nulls: int, count: int, lengths: pa.Array) -> ColumnStatistics:

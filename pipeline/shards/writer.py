@@ -1,7 +1,7 @@
-"""Rows in, shards out: fixed rows a batch and a shard, each shard named after its content.
+"""The shard writer: rows in, shards out, each shard named after its content.
 
-The same rows give the same bytes, however they were grouped into the calls of ``write``: batch borders are part of
-the bytes, so rows are regrouped here and nothing of the caller's chunks is kept.
+The same rows give the same bytes, however the caller groups them into calls of ``write``. The ends of the batches are
+part of the bytes, so the writer regroups the rows into batches of a fixed number of rows.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from pipeline.shards.files import Part, file_sha256, part_name, storage_errors, 
 from pipeline.shards.statistics import ColumnStatistics, measure, merge
 
 SHARD_BYTES = 1 << 30
-"""Most bytes of a shard, which ends before its row count is reached: Arrow's 32-bit offsets and memory maps want
-less than 2 GiB. A single row that is larger has a shard of its own."""
+"""Largest size of a shard, in bytes: Arrow's 32-bit offsets and memory maps need less than 2 GiB. A shard that would
+grow larger ends before its row count. A single larger row has a shard of its own."""
 BATCH_BYTES = 256 << 20
-"""Size at which a record batch ends before its row count is reached."""
+"""Largest size of a record batch, in bytes; a larger one ends before its row count."""
 
 
 class ShardWriter:
     """Writes rows of one schema to content-addressed shards in a folder.
 
     Args:
-        folder: where the shards go; made when the first row comes.
-        schema: of every shard; a table of other types is cast, a null where the schema allows none is an error.
-        shard_rows, batch_rows: rows of one shard and of one record batch.
-        shard_bytes, batch_bytes: ceilings at which either ends early.
-        fsync: whether each shard is on the disk before its name is.
+        folder: folder of the shards; created with the first row.
+        schema: of every shard. A table of other types is cast; a null in a column that allows none is an error.
+        shard_rows, batch_rows: number of rows of one shard and of one record batch.
+        shard_bytes, batch_bytes: largest size of either, in bytes.
+        fsync: whether the bytes of a shard are forced to the disk before it gets its name.
 
     Raises:
-        StorageError: disk full or folder read-only.
-        ValueError: rows that the schema does not allow (a fault of this program).
+        StorageError: the disk is full or the folder read-only.
+        ValueError: the schema does not allow the rows (a fault of this program).
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class ShardWriter:
         self._shard_bytes, self._batch_bytes = shard_bytes, batch_bytes
         self._empty_bytes = len(self._stored.serialize()) + _END
         self._fsync = fsync
-        self._filled = frozenset(_never_null(schema))
+        self._not_null = frozenset(_not_null_paths(schema))
         self._pending = self._stored.empty_table()
         self._shard: _OpenShard | None = None
         self._parts: list[Part] = []
 
     def write(self, table: pa.Table) -> None:
-        """Take rows over; a batch is written as soon as it is full."""
+        """Add rows. A batch is written as soon as it is full."""
         table = _conform(table, self._schema, self._stored)
         start = 0
         while start < table.num_rows:
@@ -73,14 +73,14 @@ class ShardWriter:
                 self._flush()
 
     def close(self) -> tuple[Part, ...]:
-        """Write what is left and name the shards, in order. No rows: no shard."""
+        """Write the remaining rows and return the shards in order; no shard without rows."""
         while self._pending.num_rows:
             self._flush()
         self._end_shard()
         return tuple(self._parts)
 
     def abort(self) -> None:
-        """Remove a shard that is not finished."""
+        """Remove the unfinished shard."""
         if self._shard is not None:
             self._shard.abort()
             self._shard = None
@@ -98,15 +98,15 @@ class ShardWriter:
         return rows >= self._batch_rows or size > 2 * self._batch_bytes
 
     def _flush(self) -> None:
-        """Write one batch from the front of the pending rows."""
-        whole = self._pending.combine_chunks()
+        """Write one batch of the first pending rows."""
+        pending = self._pending.combine_chunks()
         room = self._shard_rows - (self._shard.rows if self._shard else 0)
-        rows = _fitting(whole, min(self._batch_rows, room, whole.num_rows), self._batch_bytes)
-        batch = _fresh(whole.slice(0, rows))
+        rows = _fitting_rows(pending, min(self._batch_rows, room, pending.num_rows), self._batch_bytes)
+        batch = _copy(pending.slice(0, rows))
         while rows > 1 and self._empty_bytes + _written_bytes(batch) > self._shard_bytes:
             rows = (rows + 1) // 2
-            batch = _fresh(whole.slice(0, rows))
-        self._pending = whole.slice(rows)
+            batch = _copy(pending.slice(0, rows))
+        self._pending = pending.slice(rows)
         if self._shard is not None and self._shard.bytes + _written_bytes(batch) + _END > self._shard_bytes:
             self._end_shard()
         if self._shard is None:
@@ -114,12 +114,12 @@ class ShardWriter:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 self._shard = _OpenShard(self._folder, self._stored, len(self._parts))
         shard = self._shard
-        facts = measure(batch)
-        for path in sorted(self._filled):
-            if facts[path].nulls:
-                raise ValueError(f"{facts[path].nulls} nulls in the column {path!r}, which allows none")
+        statistics = measure(batch)
+        for path in sorted(self._not_null):
+            if nulls := statistics[path].nulls:
+                raise ValueError(f"{nulls} nulls in the column {path!r}, which allows none")
         with storage_errors(self._folder):
-            shard.write(batch, facts)
+            shard.write(batch, statistics)
         if shard.rows >= self._shard_rows:
             self._end_shard()
 
@@ -131,7 +131,7 @@ class ShardWriter:
 
 
 class _OpenShard:
-    """A shard under a passing name."""
+    """A shard that is being written, under a temporary name."""
 
     def __init__(self, folder: Path, schema: pa.Schema, number: int) -> None:
         self.rows = 0
@@ -145,9 +145,9 @@ class _OpenShard:
         """Bytes written so far."""
         return int(self._file.tell())
 
-    def write(self, batch: pa.RecordBatch, facts: dict[str, ColumnStatistics]) -> None:
+    def write(self, batch: pa.RecordBatch, statistics: dict[str, ColumnStatistics]) -> None:
         self._stream.write_batch(batch)
-        self._statistics = merge((self._statistics, facts))
+        self._statistics = merge((self._statistics, statistics))
         self.rows += batch.num_rows
 
     def close(self, *, fsync: bool) -> Part:
@@ -155,10 +155,10 @@ class _OpenShard:
         self._file.close()
         if fsync:
             sync_file(self._path)
-        facts = self._path.stat()
+        info = self._path.stat()
         digest = file_sha256(self._path)
         self._path.replace(self._path.with_name(part_name(digest)))
-        return Part(part_name(digest), digest, facts.st_size, self.rows, self._statistics, facts.st_mtime_ns)
+        return Part(part_name(digest), digest, info.st_size, self.rows, self._statistics, info.st_mtime_ns)
 
     def abort(self) -> None:
         self._file.close()
@@ -166,7 +166,7 @@ class _OpenShard:
 
 
 _END = 8
-"""Bytes of the mark that ends a stream."""
+"""Size of the mark that ends a stream, in bytes."""
 
 
 def _written_bytes(batch: pa.RecordBatch) -> int:
@@ -177,11 +177,11 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression=None, use_threads=False, emit_dict
 
 
 def relaxed(schema: pa.Schema) -> pa.Schema:
-    """The same schema with nulls allowed everywhere: what is stored.
+    """The stored form of a schema: every field allows nulls.
 
-    ``datasets`` derives an Arrow schema from its features, in which every field allows nulls, and casts the whole
-    table at every open where the stored schema differs. That nulls are absent is checked here on writing and stands
-    in the certificate.
+    ``datasets`` derives an Arrow schema from its features, in which every field allows nulls, and casts the whole table
+    at every open where the stored schema differs. So ``ShardWriter`` checks for nulls itself, and the certificate
+    states which columns hold none.
     """
     return pa.schema([pa.field(field.name, _relaxed(field.type)) for field in schema])
 
@@ -197,30 +197,30 @@ def _relaxed(kind: pa.DataType) -> pa.DataType:
 
 
 def _conform(table: pa.Table, schema: pa.Schema, stored: pa.Schema) -> pa.Table:
-    """The table under the stored schema."""
+    """The table cast to the stored schema."""
     if set(table.column_names) != set(schema.names):
         raise ValueError(f"columns {table.column_names}, the shard has {schema.names}")
     return table.select(schema.names).cast(stored)
 
 
-def _never_null(schema: pa.Schema) -> Iterator[str]:
-    """Paths where the schema allows no null. Arrow itself writes nulls there without a word."""
+def _not_null_paths(schema: pa.Schema) -> Iterator[str]:
+    """Paths where the schema allows no null. Arrow itself does not check them on writing."""
     for field in schema:
-        yield from _never_null_below(field.name, field)
+        yield from _not_null_below(field.name, field)
 
 
-def _never_null_below(path: str, field: pa.Field) -> Iterator[str]:
+def _not_null_below(path: str, field: pa.Field) -> Iterator[str]:
     if not field.nullable:
         yield path
     if pa.types.is_struct(field.type):
         for member in field.type:
-            yield from _never_null_below(f"{path}.{member.name}", member)
+            yield from _not_null_below(f"{path}.{member.name}", member)
     elif pa.types.is_list(field.type) or pa.types.is_fixed_size_list(field.type):
-        yield from _never_null_below(f"{path}[]", field.type.value_field)
+        yield from _not_null_below(f"{path}[]", field.type.value_field)
 
 
-def _fitting(table: pa.Table, rows: int, ceiling: int) -> int:
-    """The most leading rows, at least one and at most ``rows``, whose bytes stay under the ceiling."""
+def _fitting_rows(table: pa.Table, rows: int, ceiling: int) -> int:
+    """Largest number of leading rows, from one to ``rows``, whose size stays within ``ceiling`` bytes."""
     if table.slice(0, rows).nbytes <= ceiling:
         return rows
     low, high = 1, rows
@@ -230,9 +230,9 @@ def _fitting(table: pa.Table, rows: int, ceiling: int) -> int:
     return low
 
 
-def _fresh(table: pa.Table) -> pa.RecordBatch:
-    """The rows in new buffers. A slice shares its parent's, with other rows' bits behind its last bitmap byte, and
-    those would go into the file."""
+def _copy(table: pa.Table) -> pa.RecordBatch:
+    """The rows in new buffers. The last bitmap byte of a slice also holds bits of other rows, which would get into the
+    file."""
     arrays = [
         pa.concat_arrays([*column.chunks, pa.array([], column.type)])
         if column.num_chunks
@@ -247,10 +247,10 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def empty_shard(folder: Path, schema: pa.Schema, *, fsync: bool = True) -> Part:
-    """A shard without rows, so that a data set that got none opens all the same."""
+    """Write a shard without rows, so that a data set without rows can be opened."""
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         shard = _OpenShard(folder, relaxed(schema), 0)
-        # One batch of no rows: some readers cannot make a column of no chunks.
+        # One batch without rows: some readers cannot make a column without chunks.
         shard.write(_empty(relaxed(schema)), {})
         return shard.close(fsync=fsync)

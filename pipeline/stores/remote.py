@@ -1,4 +1,4 @@
-"""A folder in a store: what lies there, and moving files to and from it."""
+"""A folder in a remote store, addressed by a URL through fsspec: list, read, write and move files."""
 
 from __future__ import annotations
 
@@ -20,17 +20,20 @@ URL = re.compile(r"[a-z][a-z0-9+.-]+://.+")
 
 
 def is_url(name: str) -> bool:
-    """Whether an argument names a store rather than a folder of this machine."""
+    """Whether an argument of the command line names a store, not a local folder."""
     return URL.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RemoteFolder:
     """A folder in a store.
+
+    Every method that reads raises ``InputError`` where the store cannot be read; every method that writes raises
+    ``StorageError`` where the store refuses.
 
     Attributes:
         url: as given.
-        fs, root: its fsspec file system, and the folder's path in it.
+        fs, root: the fsspec file system, and the path of the folder in it.
     """
 
     url: str
@@ -38,8 +41,8 @@ class Place:
     root: str
 
     def list(self) -> dict[str, Mapping[str, Any]]:
-        """Every file by its name relative to the folder, with the store's own facts. Raises ``InputError`` where the
-        store cannot be read, or names lead out of the folder."""
+        """The store's information on every file, by name relative to the folder. Raises ``InputError`` also for a name
+        that leads out of the folder."""
         try:
             self.fs.invalidate_cache()
             found = self.fs.find(self.root, detail=True)
@@ -47,24 +50,23 @@ class Place:
             return {}
         except Exception as error:
             raise self._unreachable(error) from error
-        names = {path[len(self.root) :].lstrip("/"): facts for path, facts in sorted(found.items())}
-        for name in names:
+        listed = {path[len(self.root) :].lstrip("/"): info for path, info in sorted(found.items())}
+        for name in listed:
             if not name or ".." in PurePosixPath(name).parts:
                 raise InputError("a name that leaves its folder", where=self.url, remedy="rename the object")
-        return names
+        return listed
 
-    def version(self, name: str, facts: Mapping[str, Any]) -> str:
-        """What changes when the file does: the store's tag of its content, else its size and time."""
-        tag = next((facts[key] for key in ("ETag", "etag", "md5Hash", "content_md5") if facts.get(key)), None)
+    def version(self, info: Mapping[str, Any]) -> str:
+        """A text that changes with the file: its size, and the store's tag of its content or, without one, its
+        times."""
+        tag = next((info[key] for key in ("ETag", "etag", "md5Hash", "content_md5") if info.get(key)), None)
         times = [
-            facts[key]
-            for key in ("mtime", "LastModified", "created", "updated")
-            if facts.get(key) is not None
+            info[key] for key in ("mtime", "LastModified", "created", "updated") if info.get(key) is not None
         ]
-        return f"{facts.get('size')} {tag or times}"
+        return f"{info.get('size')} {tag or times}"
 
     def read(self, name: str) -> bytes | None:
-        """Content of a file, None where there is none."""
+        """Content of a file; None where it does not exist."""
         try:
             content: bytes = self.fs.cat_file(self._path(name))
         except FileNotFoundError:
@@ -74,27 +76,27 @@ class Place:
         return content
 
     def fetch(self, name: str, local: Path) -> None:
-        """Copy a file here, whole or not at all."""
+        """Copy a file to this machine, completely or not at all."""
         with storage_errors(local):
             local.parent.mkdir(parents=True, exist_ok=True)
-            beside = local.with_name(f".{local.name}.{os.getpid()}.tmp")
+            temporary = local.with_name(f".{local.name}.{os.getpid()}.tmp")
             try:
-                self.fs.get_file(self._path(name), str(beside))
+                self.fs.get_file(self._path(name), str(temporary))
             except OSError:
-                beside.unlink(missing_ok=True)
+                temporary.unlink(missing_ok=True)
                 raise
             except Exception as error:
-                beside.unlink(missing_ok=True)
+                temporary.unlink(missing_ok=True)
                 raise self._unreachable(error) from error
-            beside.replace(local)
+            temporary.replace(local)
 
     def write(self, name: str, content: bytes) -> None:
-        """Put a file, over an older one."""
+        """Write a file; an older one is replaced."""
         with self._writing():
             self.fs.pipe_file(self._path(name), content)
 
     def create(self, name: str, content: bytes) -> bool:
-        """Put a file where there is none; False where there is one. Of two writers at once, one gets True."""
+        """Write a file that does not exist yet; False where it exists. Of two concurrent writers, one gets True."""
         with self._writing():
             try:
                 self.fs.pipe_file(self._path(name), content, mode="create")
@@ -103,19 +105,19 @@ class Place:
         return True
 
     def send(self, local: Path, name: str) -> None:
-        """Copy a file there."""
+        """Copy a local file to the store."""
         with self._writing():
             self.fs.put_file(str(local), self._path(name))
 
     def move(self, name: str, to: str) -> None:
-        """Give a file another name."""
+        """Rename a file."""
         with self._writing():
             self.fs.mv(self._path(name), self._path(to))
 
-    def age(self, facts: Mapping[str, Any]) -> float:
-        """Seconds since a file was put, by the store's own time; 0 where the store does not say."""
+    def age(self, info: Mapping[str, Any]) -> float:
+        """Seconds since a file was written, by the time that the store gives; 0 where it gives none."""
         for key in ("LastModified", "mtime", "updated", "created"):
-            value = facts.get(key)
+            value = info.get(key)
             if isinstance(value, datetime.datetime):
                 value = (value if value.tzinfo else value.replace(tzinfo=datetime.UTC)).timestamp()
             if isinstance(value, int | float):
@@ -123,7 +125,7 @@ class Place:
         return 0.0
 
     def remove(self, name: str) -> None:
-        """Remove a file; one that is gone already is no error."""
+        """Remove a file; a missing file is no error."""
         with self._writing():
             try:
                 self.fs.rm_file(self._path(name))
@@ -146,7 +148,7 @@ class Place:
 
 
 class _Writing:
-    """Names whatever a store answers as a ``StorageError``."""
+    """Raises every error of a store on writing as a ``StorageError``."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -164,8 +166,8 @@ class _Writing:
             ) from error
 
 
-def place_of(url: str) -> Place:
-    """The folder that a URL names; raises ``SchemaError`` where its file system is not installed."""
+def open_remote(url: str) -> RemoteFolder:
+    """The folder of a URL; raises ``SchemaError`` where its file system is not installed."""
     try:
         import fsspec
     except ImportError:
@@ -182,9 +184,9 @@ def place_of(url: str) -> Place:
             found=str(error)[:160],
             remedy="install its fsspec package (s3fs, gcsfs …)",
         ) from None
-    return Place(url, fs, root.rstrip("/"))
+    return RemoteFolder(url, fs, root.rstrip("/"))
 
 
 def working_copy(url: str, what: str) -> Path:
-    """Where the files of a store are kept on this machine between two runs: below the user's cache folder."""
+    """The local folder that keeps the files of a store between two runs, below the user's cache folder."""
     return cache_folder() / "stores" / hashlib.sha256(url.encode()).hexdigest()[:32] / what

@@ -1,13 +1,15 @@
-"""A run between two places, each a folder of this machine or a URL: raw files fetched, the output published
-back.
+"""Runs with a remote raw folder or a remote output folder: fetch the raw files, publish the output.
 
-A store has no locks and no rename. What makes a commit whole is one file that can be put only where there is none:
-``.generations/<n>.json``, the certificate of generation *n*. Of two runs that began at generation *n - 1*, one gets
-to put it; the other is busy (exit 75), and has changed nothing that a certificate names.
+A run works on local copies. ``mirror`` brings the copy of a raw folder up to date; ``RemoteOutput`` fetches and
+publishes an output folder; ``session`` gives a run both folders.
 
-Order: shards; the generation; pointers; ``certificate.json``; then the shards of the generation before move to
-``.previous/``, and those that nobody names go, once they are a day old. A run that finds ``certificate.json`` behind
-the last generation (killed between the two) puts it right.
+A store has no locks and no atomic rename. A publication becomes valid through one file that can be created only once:
+``.generations/<n>.json``, the certificate of generation *n*. Of two runs that start from generation *n - 1*, one
+creates it; the other ends as busy (exit 75) and has changed nothing that a certificate names.
+
+``RemoteOutput.push`` writes in this order: shards, generation, pointers, ``certificate.json``. Then it moves the shards
+of the previous generation to ``.previous/`` and removes shards that no certificate names, once they are a day old. When
+a run is killed between generation and ``certificate.json``, the next run writes the missing files.
 """
 
 from __future__ import annotations
@@ -25,29 +27,27 @@ from pipeline.certificate.folder import INDEX, PREVIOUS, REFUSED, shards_below
 from pipeline.certificate.sign import ENVELOPE
 from pipeline.certificate.statement import CERTIFICATE, Statement, datasets_of, parse
 from pipeline.errors import BusyError, GateError, InputError
-from pipeline.shards.files import PART_NAME, PLACE, FolderLock, storage_errors, write_atomic
+from pipeline.shards.files import PART_NAME, SHARD_FOLDER, FolderLock, storage_errors, write_atomic
 from pipeline.shards.hf import pointers
-from pipeline.stores.remote import Place, is_url, place_of, working_copy
-
-# A raw folder in a store: a copy on this machine that follows it, fetching only what changed.
-
+from pipeline.stores.remote import RemoteFolder, is_url, open_remote, working_copy
 
 VERSIONS = ".versions.json"
+"""File of a local copy that holds the version of each fetched file."""
 
 
-def follow(place: Place, copy: Path) -> Path:
-    """Make the copy hold exactly the files of the store; returns the folder of the files.
+def mirror(remote: RemoteFolder, copy: Path) -> Path:
+    """Make a local copy of a remote raw folder, fetching only files that changed; returns the folder of the files.
 
     Raises:
-        InputError: there is no file, or the store cannot be read.
+        InputError: the folder holds no file, or the store cannot be read.
         StorageError: the copy cannot be written.
     """
-    listed = place.list()
+    listed = remote.list()
     if not listed:
-        raise InputError("the raw folder holds no file", where=place.url, remedy="check the address")
+        raise InputError("the raw folder holds no file", where=remote.url, remedy="check the address")
     files = copy / "files"
-    known = _known(copy / VERSIONS)
-    wanted = {name: place.version(name, facts) for name, facts in listed.items()}
+    known = _read_versions(copy / VERSIONS)
+    wanted = {name: remote.version(info) for name, info in listed.items()}
     with storage_errors(copy):
         files.mkdir(parents=True, exist_ok=True)
         for path in sorted(path for path in files.rglob("*") if path.is_file()):
@@ -55,16 +55,16 @@ def follow(place: Place, copy: Path) -> Path:
             if known.get(name) != wanted.get(name):
                 known.pop(name, None)
                 path.unlink()
-        _save(copy, known)
+        _write_versions(copy, known)
         for name, version in wanted.items():
             if name not in known or not (files / name).is_file():
-                place.fetch(name, files / name)
+                remote.fetch(name, files / name)
                 known[name] = version
-        _save(copy, {name: known[name] for name in wanted})
+        _write_versions(copy, {name: known[name] for name in wanted})
     return files
 
 
-def _known(path: Path) -> dict[str, str]:
+def _read_versions(path: Path) -> dict[str, str]:
     try:
         value = json.loads(path.read_text())
         return {str(name): str(version) for name, version in value.items()}
@@ -72,77 +72,74 @@ def _known(path: Path) -> dict[str, str]:
         return {}
 
 
-def _save(copy: Path, known: dict[str, str]) -> None:
-    write_atomic(copy / VERSIONS, json.dumps(known, sort_keys=True).encode(), fsync=False)
-
-
-# An output folder in a store: fetched to a copy on this machine, run there, published back.
+def _write_versions(copy: Path, versions: dict[str, str]) -> None:
+    write_atomic(copy / VERSIONS, json.dumps(versions, sort_keys=True).encode(), fsync=False)
 
 
 GENERATION = re.compile(r"\.generations/(\d{8})\.json")
 GRACE_SECONDS = 86_400
-"""How old a shard that nobody names must be before it goes: a run elsewhere may be about to name it."""
+"""Age in seconds at which a shard without a certificate is removed: another run may be about to name a younger one."""
 
 
-class RemoteClean:
-    """An output folder in a store, and the copy of it that a run works in.
+class RemoteOutput:
+    """An output folder in a store, and the local copy in which a run works.
 
     Args:
-        place: the folder in the store.
-        copy: the folder on this machine.
+        remote: the folder in the store.
+        copy: the local folder.
     """
 
-    def __init__(self, place: Place, copy: Path) -> None:
+    def __init__(self, remote: RemoteFolder, copy: Path) -> None:
         self.copy = copy
-        self._place = place
+        self._remote = remote
         self._number = 0
-        self._held: Statement | None = None
+        self._statement: Statement | None = None
 
     def pull(self) -> None:
-        """Bring the copy to the last generation: its certificate, its pointers, and its shards that are missing.
+        """Fetch the last generation: its certificate, its pointers, and its missing shards.
 
         Raises ``InputError`` where the store cannot be read, ``StorageError`` where the copy cannot be written.
         """
-        listed = self._place.list()
+        listed = self._remote.list()
         content = self._last_certificate(listed)
-        self._held = _parsed(content)
+        self._statement = _parse_or_none(content)
         with storage_errors(self.copy):
             self.copy.mkdir(parents=True, exist_ok=True)
-            if self._held is None or content is None:
+            if self._statement is None or content is None:
                 (self.copy / CERTIFICATE).unlink(missing_ok=True)
                 return
-            files = self._held.files
+            files = self._statement.files
             for name in set(shards_below(self.copy)) - set(files):
                 (self.copy / name).unlink()
             for name, part in files.items():
                 local = self.copy / name
                 if name in listed and not (local.is_file() and local.stat().st_size == part.bytes):
-                    self._place.fetch(name, local)
-            for name, pointer in pointers(datasets_of(self._held)).items():
+                    self._remote.fetch(name, local)
+            for name, pointer in pointers(datasets_of(self._statement)).items():
                 (self.copy / name).parent.mkdir(parents=True, exist_ok=True)
                 write_atomic(self.copy / name, pointer, fsync=False)
             if ENVELOPE in listed:
-                self._place.fetch(ENVELOPE, self.copy / ENVELOPE)
+                self._remote.fetch(ENVELOPE, self.copy / ENVELOPE)
             write_atomic(self.copy / CERTIFICATE, content, fsync=False)
 
     def push(self, statement: Statement) -> None:
-        """Publish what a run left in the copy.
+        """Publish the copy with the statement of a run.
 
         Raises ``BusyError`` where another run published since ``pull``, ``StorageError`` where the store refuses.
         """
-        listed = self._place.list()
+        listed = self._remote.list()
         content, files = statement.to_bytes(), statement.files
-        before = self._held.files if self._held else {}
+        before = self._statement.files if self._statement else {}
         for name, part in files.items():
-            # What the last generation does not name may be about to go: it is sent again.
+            # Another run may be about to remove a shard that the last generation does not name: send it again.
             if name not in before or listed.get(name, {}).get("size") != part.bytes:
-                self._place.send(self.copy / name, name)
-        if self._held is None or self._held.to_bytes() != content:
+                self._remote.send(self.copy / name, name)
+        if self._statement is None or self._statement.to_bytes() != content:
             self._number += 1
-            if not self._place.create(f".generations/{self._number:08}.json", content):
+            if not self._remote.create(f".generations/{self._number:08}.json", content):
                 raise BusyError(
                     "another run published meanwhile",
-                    where=self._place.url,
+                    where=self._remote.url,
                     remedy="run again: it builds on what the other published",
                 )
         envelope = self.copy / ENVELOPE
@@ -152,72 +149,66 @@ class RemoteClean:
             CERTIFICATE: content,
         }
         for name, value in small.items():
-            if self._place.read(name) != value:
-                self._place.write(name, value)
-        self._collect(listed, {*files, *small}, before)
+            if self._remote.read(name) != value:
+                self._remote.write(name, value)
+        self._collect_garbage(listed, {*files, *small}, before)
 
     def keep_refused(self) -> None:
-        """Put the quarantine of a refused run beside the last good state, where `quarantine show` finds it."""
+        """Publish the quarantine of a refused run beside the last published state, for `quarantine show`."""
         kept = {
             str(file.relative_to(self.copy)): file
             for file in (self.copy / REFUSED).rglob("*")
             if file.is_file()
         }
-        for name in self._place.list():
+        for name in self._remote.list():
             if name.startswith(f"{REFUSED}/") and name not in kept:
-                self._place.remove(name)
+                self._remote.remove(name)
         for name in sorted(kept, key=lambda name: (name == INDEX, name)):
-            self._place.send(kept[name], name)
+            self._remote.send(kept[name], name)
 
     def _last_certificate(self, listed: Mapping[str, Any]) -> bytes | None:
         numbers = [int(found[1]) for name in listed if (found := GENERATION.fullmatch(name))]
         self._number = max(numbers, default=0)
         name = f".generations/{self._number:08}.json" if numbers else CERTIFICATE
-        return self._place.read(name)
+        return self._remote.read(name)
 
-    def _collect(self, listed: Mapping[str, Any], named: set[str], before: Collection[str]) -> None:
-        """Set the shards of the generation before aside, remove what older ones left. Nothing that is not named like
-        a shard, a pointer or a generation is touched."""
-        for name, facts in listed.items():
+    def _collect_garbage(self, listed: Mapping[str, Any], named: set[str], before: Collection[str]) -> None:
+        """Move the shards of the previous generation aside and remove those of older ones. Files without the name of a
+        shard or a generation stay as they are."""
+        for name, info in listed.items():
             generation = GENERATION.fullmatch(name)
             if generation and int(generation[1]) < self._number - 1:
-                self._place.remove(name)
+                self._remote.remove(name)
             elif name in named:
                 continue
             elif name.startswith(f"{REFUSED}/"):
-                self._place.remove(name)
+                self._remote.remove(name)
             elif name in before:
-                self._place.move(name, f"{PREVIOUS}/{name}")
-            elif self._is_left_over(name, facts):
-                self._place.remove(name)
+                self._remote.move(name, f"{PREVIOUS}/{name}")
+            elif self._is_garbage(name, info):
+                self._remote.remove(name)
 
-    def _is_left_over(self, name: str, facts: Mapping[str, Any]) -> bool:
-        """Whether a file is a shard that nobody names, and old enough that nobody is about to."""
+    def _is_garbage(self, name: str, info: Mapping[str, Any]) -> bool:
+        """Whether a file, named by no certificate, is a shard and old enough that no run is about to name it."""
         shard = name.removeprefix(f"{PREVIOUS}/")
-        return _is_shard(shard) and self._place.age(facts) > GRACE_SECONDS
-
-    def _pointers_before(self) -> Collection[str]:
-        return pointers(datasets_of(self._held)) if self._held else {}
+        return _is_shard(shard) and self._remote.age(info) > GRACE_SECONDS
 
 
 def _is_shard(name: str) -> bool:
     folder, _, file = name.rpartition("/")
-    return PLACE.fullmatch(folder) is not None and PART_NAME.fullmatch(file) is not None
+    return SHARD_FOLDER.fullmatch(folder) is not None and PART_NAME.fullmatch(file) is not None
 
 
-def _parsed(content: bytes | None) -> Statement | None:
+def _parse_or_none(content: bytes | None) -> Statement | None:
     try:
         return None if content is None else parse(content)
     except ValueError:
         return None
 
 
-# A run between two places, each a folder of this machine or a URL.
-
-
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Where a run reads and writes on this machine, and how its result goes where it belongs."""
+    """The local folders of a run, and the function that publishes its statement to the store."""
 
     raw: Path
     clean: Path
@@ -226,14 +217,14 @@ class Session:
 
 @contextmanager
 def session(raw: str, clean: str) -> Iterator[Session]:
-    """The folders of a run.
+    """The local folders of a run, for arguments that are local folders or URLs.
 
-    A raw URL is followed by a copy, of which only what changed is fetched; a clean URL is pulled before and pushed
-    after. Both copies lie below the user's cache folder, and serve the next run.
+    A raw URL gets a local copy that fetches only changed files; an output URL is pulled before the run and pushed
+    after it. Both copies lie below the user's cache folder and serve the next run.
 
     Raises:
         InputError, StorageError: a store cannot be read or written.
-        BusyError: another run uses the same copy, or published meanwhile.
+        BusyError: another run uses the same copy, or has published meanwhile.
     """
     copy = working_copy(f"{raw}\n{clean}", "")
     if not is_url(raw) and not is_url(clean):
@@ -242,11 +233,11 @@ def session(raw: str, clean: str) -> Iterator[Session]:
     with storage_errors(copy):
         copy.mkdir(parents=True, exist_ok=True)
     with FolderLock(copy):
-        folder = follow(place_of(raw), copy / "raw") if is_url(raw) else Path(raw)
+        folder = mirror(open_remote(raw), copy / "raw") if is_url(raw) else Path(raw)
         if not is_url(clean):
             yield Session(folder, Path(clean), lambda statement: None)
             return
-        remote = RemoteClean(place_of(clean), copy / "clean")
+        remote = RemoteOutput(open_remote(clean), copy / "clean")
         remote.pull()
         try:
             yield Session(folder, remote.copy, remote.push)
@@ -257,15 +248,17 @@ def session(raw: str, clean: str) -> Iterator[Session]:
 
 @contextmanager
 def fetched(clean: str, only: tuple[str, ...] = ("",)) -> Iterator[Path]:
-    """An output folder as it lies in its store, in a folder that is gone afterwards; a folder of this machine is given
-    as it is. ``only``: how the names of the files begin that are fetched."""
+    """A local copy of an output folder, removed at the end; a local folder is given as it is.
+
+    ``only`` holds the prefixes of the names of the files to fetch.
+    """
     if not is_url(clean):
         yield Path(clean)
         return
-    place = place_of(clean)
+    remote = open_remote(clean)
     with tempfile.TemporaryDirectory(prefix="cleanroom-") as name:
         folder = Path(name) / "clean"
-        for file in place.list():
+        for file in remote.list():
             if file.startswith(only) and not GENERATION.fullmatch(file):
-                place.fetch(file, folder / file)
+                remote.fetch(file, folder / file)
         yield folder

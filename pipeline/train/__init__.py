@@ -5,8 +5,8 @@
     trainer = Trainer(model, args, train_dataset=load_certified("clean", "forms"), ...)
     CertifiedGate().attach(trainer)
 
-Needs pyarrow, numpy, torch, transformers, accelerate, peft, pydantic, PyYAML, typer and rich; ``datasets`` where it
-is there. Nothing is imported before a name is asked for.
+Needs pyarrow, numpy, torch, transformers, accelerate, peft, pydantic, PyYAML, typer and rich, and uses ``datasets``
+where it is installed. Each name is imported at its first use.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pipeline.train.gate import CertifiedGate, assert_certified
     from pipeline.train.load import load_certified
 
-_PLACES = {
+_MODULES = {
     "load_certified": "load",
     "assert_certified": "gate",
     "CertifiedGate": "gate",
@@ -30,6 +30,6 @@ __all__ = ["CertifiedGate", "Collator", "assert_certified", "load_certified"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

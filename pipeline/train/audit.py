@@ -1,4 +1,4 @@
-"""Audit: the judge of final tensors over anything tokenized, whoever made it. Nothing is written."""
+"""Audit: check a tokenized data set of any origin against a model. It reads files and writes nothing."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ BATCH = 2_000
 
 @dataclass(slots=True)
 class Audit:
-    """What an audit found.
+    """The result of an audit.
 
     Attributes:
-        rows: looked at.
-        hits: the first of each file, at most ``SHOWN`` a reason.
-        counts: rows by reason slug.
-        columns: that were looked at.
+        rows: number of rows.
+        hits: (file, hazard) of the first hazards, at most ``SHOWN`` per reason.
+        counts: number of hazards by reason slug.
+        columns: the checked columns.
     """
 
     rows: int = 0
@@ -40,17 +40,17 @@ class Audit:
 
 
 def audit(dataset: Path, target: Target, *, causal: bool | None = None) -> Audit:
-    """Judge every row of a data set.
+    """Check every row of a data set.
 
     Args:
         dataset: a ``save_to_disk`` folder (of one data set or several splits), a Parquet or Arrow file, or a folder
             of such files.
-        target: the model it would train.
-        causal: whether labels are token ids shifted by one; default: unless the model is a document family's or its
-            architecture is a classifier.
+        target: the model to train.
+        causal: whether labels are token ids shifted by one; by default they are, except for a model of a document
+            family and for a classifier.
 
     Raises:
-        InputError: there is nothing of the kind, or a file cannot be read.
+        InputError: there is no such file, or a file cannot be read.
     """
     found, shown = Audit(), Counter[str]()
     shift = _is_causal(target) if causal is None else causal
@@ -69,7 +69,7 @@ def audit(dataset: Path, target: Target, *, causal: bool | None = None) -> Audit
 
 
 def files_of(dataset: Path) -> list[Path]:
-    """The data files of a data set, in its order."""
+    """The data files of a data set, in order."""
     if dataset.is_file():
         return [dataset]
     if (dataset / "dataset_dict.json").is_file():
@@ -97,7 +97,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _batches(file: Path) -> Iterator[pa.RecordBatch]:
-    """Batches of a file, the judged columns alone."""
+    """The batches of a file, with the checked columns only."""
     try:
         if file.suffix == ".parquet":
             import pyarrow.parquet as pq
@@ -108,10 +108,10 @@ def _batches(file: Path) -> Iterator[pa.RecordBatch]:
             return
         source = pa.memory_map(str(file))
         try:
-            whole = pa.ipc.open_stream(source).read_all()
+            table = pa.ipc.open_stream(source).read_all()
         except pa.ArrowInvalid:
-            whole = pa.ipc.open_file(source).read_all()
-        table = whole.select([name for name in COLUMNS if name in whole.column_names])
+            table = pa.ipc.open_file(source).read_all()
+        table = table.select([name for name in COLUMNS if name in table.column_names])
         yield from table.to_batches(BATCH)
     except (OSError, pa.ArrowException) as error:
         raise InputError("cannot be read", where=str(file), found=type(error).__name__) from None

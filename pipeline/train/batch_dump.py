@@ -1,4 +1,7 @@
-"""The last batches of each rank, on the disk before they run: when a card dies, they say what it held."""
+"""The batch dump: each rank writes the rows of its last batches to the disk before it runs them.
+
+After a crash on the GPU, the dump shows which samples were on it.
+"""
 
 from __future__ import annotations
 
@@ -13,44 +16,44 @@ from pipeline.errors import InputError
 from pipeline.train.rows import Int64s
 
 KEPT = 64
-"""Steps kept at least: a GPU's error comes up a few launches after its cause."""
+"""Smallest number of steps in the file: an error of a GPU appears a few launches after its cause."""
 
 
 class BatchDump:
-    """Writes the rows of each step of one rank, a line each, before the step is launched.
+    """Writes the rows of each step of one rank, one line per step, before the launch of the step.
 
     Args:
         path: the file.
-        head: where the rows come from (folder, data set, root, model), the first line.
+        head: the origin of the rows (folder, data set, root, model), written to the first line.
     """
 
     def __init__(self, path: Path, head: Mapping[str, Any]) -> None:
         self._path, self._head = path, json.dumps(dict(head), sort_keys=True)
         self._lines: list[str] = []
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self._fresh()
+        self._file = self._rewrite()
 
     def write(self, step: int, rows: Int64s, width: int) -> None:
-        """Note a step of this rank, int64 [micro-batches, samples]."""
+        """Write the rows of a step of this rank, int64 [micro-batches, samples], and its padded length."""
         line = json.dumps({"step": step, "width": width, "rows": rows.tolist()})
         self._lines.append(line)
         if len(self._lines) >= 2 * KEPT:
             del self._lines[:-KEPT]
             self._file.close()
-            self._file = self._fresh()
+            self._file = self._rewrite()
         else:
             self._file.write(line + "\n")
             self._file.flush()
 
     def close(self) -> None:
-        """End the file."""
+        """Close the file."""
         self._file.close()
 
-    def _fresh(self) -> Any:
-        """The file anew, with what is kept: beside, then in its place."""
-        beside = self._path.with_suffix(".tmp")
-        beside.write_text("\n".join([self._head, *self._lines]) + "\n")
-        os.replace(beside, self._path)  # noqa: PTH105 - one call that replaces on every system
+    def _rewrite(self) -> Any:
+        """Write the file again with the kept lines, through a temporary file, and open it to append."""
+        temporary = self._path.with_suffix(".tmp")
+        temporary.write_text("\n".join([self._head, *self._lines]) + "\n")
+        os.replace(temporary, self._path)  # noqa: PTH105 - one call that replaces on every system
         return self._path.open("a")
 
 
@@ -64,10 +67,10 @@ class Dumped:
 
 
 def read_dump(path: Path) -> tuple[dict[str, Any], list[Dumped]]:
-    """The head and the steps of a dump; a line cut short by the crash is left out.
+    """The head and the steps of a dump, without a line that the crash cut short.
 
     Raises:
-        InputError: the file is no dump.
+        InputError: the file is not a dump.
     """
     try:
         lines = path.read_text().splitlines()

@@ -1,4 +1,7 @@
-"""Checkpoints: model, optimizer and place in the order, with the root digest of the data; whole or not there."""
+"""Checkpoints: the model, the optimizer, the position in the order of samples and the root digest of the data.
+
+A checkpoint is written under a temporary name and then renamed, so that it is complete or missing.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +18,20 @@ import torch
 from pipeline.errors import RefusedError
 
 STATE = "trainer_state.json"
-"""Named and shaped as a Transformers Trainer's, so that the gate reads either."""
+"""Has the name and form of the state file of a Transformers ``Trainer``, so that the gate reads both."""
 OPTIMIZER = "optimizer.pt"
 NAME = re.compile(r"checkpoint-(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a job stands.
+class Position:
+    """The position of a job in the order of samples.
 
     Attributes:
-        step: updates done.
+        step: number of finished updates.
         epoch, index: of the next step in the order.
-        root, dataset: of the data.
-        order: digest of what decides the order of samples.
+        root, dataset: root digest and name of the data set.
+        order: digest of everything that decides the order (``Batches.digest``).
     """
 
     step: int
@@ -40,38 +43,38 @@ class Place:
 
 
 def save(
-    folder: Path, place: Place, model: Any, optimizer: torch.optim.Optimizer, facts: Mapping[str, Any]
+    folder: Path, position: Position, model: Any, optimizer: torch.optim.Optimizer, extra: Mapping[str, Any]
 ) -> Path:
-    """Write ``checkpoint-<step>``: under a passing name first, so that a kill leaves no half of one.
+    """Write ``checkpoint-<step>`` and return its path.
 
     Args:
         folder: of the job.
-        place: where it stands.
+        position: of the job.
         model: a transformers or peft model.
-        optimizer: its state goes along.
-        facts: what else is kept in the state (recipe, last loss).
+        optimizer: its state is written, too.
+        extra: further values of the state file (recipe, last loss).
     """
-    final = folder / f"checkpoint-{place.step}"
-    passing = folder / f".checkpoint-{place.step}.tmp"
-    shutil.rmtree(passing, ignore_errors=True)
-    passing.mkdir(parents=True)
-    model.save_pretrained(passing)
-    torch.save(optimizer.state_dict(), passing / OPTIMIZER)
+    final = folder / f"checkpoint-{position.step}"
+    temporary = folder / f".checkpoint-{position.step}.tmp"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    model.save_pretrained(temporary)
+    torch.save(optimizer.state_dict(), temporary / OPTIMIZER)
     state = {
-        "global_step": place.step,
-        "epoch": place.epoch,
-        "place": asdict(place),
-        "stateful_callbacks": {"CertifiedGate": {"args": {"root": place.root}, "attributes": {}}},
-        **facts,
+        "global_step": position.step,
+        "epoch": position.epoch,
+        "place": asdict(position),
+        "stateful_callbacks": {"CertifiedGate": {"args": {"root": position.root}, "attributes": {}}},
+        **extra,
     }
-    (passing / STATE).write_text(json.dumps(state, indent=2, sort_keys=True))
+    (temporary / STATE).write_text(json.dumps(state, indent=2, sort_keys=True))
     shutil.rmtree(final, ignore_errors=True)
-    passing.replace(final)
+    temporary.replace(final)
     return final
 
 
 def prune(folder: Path, keep: int) -> None:
-    """Remove all checkpoints but the last few."""
+    """Remove all checkpoints except the last ``keep``."""
     for path in checkpoints(folder)[:-keep]:
         shutil.rmtree(path, ignore_errors=True)
 
@@ -84,10 +87,10 @@ def checkpoints(folder: Path) -> list[Path]:
     return [path for _, path in sorted(found)]
 
 
-def read_place(checkpoint: Path) -> Place:
-    """The place a checkpoint was written at; raises ``RefusedError`` where it is none."""
+def read_position(checkpoint: Path) -> Position:
+    """The position stored in a checkpoint; raises ``RefusedError`` where the folder is not a checkpoint."""
     try:
-        return Place(**json.loads((checkpoint / STATE).read_text())["place"])
+        return Position(**json.loads((checkpoint / STATE).read_text())["place"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RefusedError(
             "not a checkpoint of this program", where=str(checkpoint), found=type(error).__name__,
@@ -95,17 +98,17 @@ def read_place(checkpoint: Path) -> Place:
         ) from None  # fmt: skip
 
 
-def resume(checkpoint: Path, root: str, dataset: str, order: str) -> Place:
-    """The place to go on from.
+def resume(checkpoint: Path, root: str, dataset: str, order: str) -> Position:
+    """The position to resume from.
 
     Raises:
-        RefusedError: the checkpoint was made with other data, or the recipe would give another order of samples.
+        RefusedError: the checkpoint belongs to other data, or the recipe gives another order of samples.
     """
-    place = read_place(checkpoint)
+    position = read_position(checkpoint)
     for what, found, expected in (
-        ("root digest", place.root, root),
-        ("data set", place.dataset, dataset),
-        ("order of samples", place.order, order),
+        ("root digest", position.root, root),
+        ("data set", position.dataset, dataset),
+        ("order of samples", position.order, order),
     ):
         if found != expected:
             raise RefusedError(
@@ -113,13 +116,17 @@ def resume(checkpoint: Path, root: str, dataset: str, order: str) -> Place:
                 expected=expected[:64],
                 remedy="begin a new job, or go on with the folder and recipe the checkpoint was made with",
             )  # fmt: skip
-    return place
+    return position
 
 
 def load_weights(
     checkpoint: Path, model: Any, optimizer: torch.optim.Optimizer, device: torch.device
 ) -> None:
-    """Put a checkpoint's weights and optimizer state into a job just made. Nothing is unpickled but tensors."""
+    """Load the weights and the optimizer state of a checkpoint; torch unpickles tensors only.
+
+    Raises:
+        RefusedError: the weights belong to another model.
+    """
     import safetensors.torch
 
     adapter = checkpoint / "adapter_model.safetensors"

@@ -1,8 +1,8 @@
-"""Samples to tensors, and the loss of each task as a sum over supervised labels.
+"""From samples to tensors, and the loss of each task as a sum over supervised labels.
 
-A sum, not a mean: the caller divides by the labels of the whole step, so that the gradient is the same however the
-step is cut into micro-batches and ranks. The logits of a causal model are made only where a label is learned: at
-8 × 1,024 tokens and 128,256 words all of them would take 4 GiB in float32.
+The loss is a sum, not a mean: the caller divides by the number of labels of the whole step, so that the gradient does
+not depend on the division of the step into micro-batches and ranks. A causal model computes logits only for supervised
+labels: at 8 × 1,024 tokens and a vocabulary of 128,256, all logits would take 4 GiB in float32.
 """
 
 from __future__ import annotations
@@ -22,21 +22,18 @@ from pipeline.train.batches import FILLER
 from pipeline.train.padding import Normalization, Pages, as_array, normalization, padded, pads_of
 from pipeline.train.rows import CertifiedRows, CertifiedSet, Int64s, RaggedColumn
 
-# The loss of each task, as a sum over supervised labels.
-
-
 PLAIN_HEADS = frozenset({"llama", "mistral", "qwen2", "qwen3", "phi3", "olmo2", "smollm3"})
-"""Causal models whose logits are ``lm_head(hidden state)`` and nothing more (no scaling, no soft cap)."""
+"""Causal models whose logits are exactly ``lm_head(hidden state)``, without scaling or soft cap."""
 
 
 class TaskLoss(nn.Module):
-    """A model with its loss: ``forward(tensors) -> sum of cross entropies``, float32 scalar.
+    """A model with its loss: ``forward(tensors)`` gives the sum of cross entropies, a float32 scalar.
 
     Args:
-        model: a transformers (or peft) model.
+        model: a transformers or peft model.
         task: of the recipe.
-        normalization: how page pixels are normalized, on the device.
-        dtype: that pixels are given in.
+        normalization: of the page pixels, done on the device; None without pages.
+        dtype: of the normalized pixels.
     """
 
     def __init__(
@@ -70,19 +67,20 @@ class TaskLoss(nn.Module):
             hidden = base.model(**inputs, use_cache=False).last_hidden_state
             logits = base.lm_head(hidden.reshape(-1, hidden.shape[-1])[targets])
         else:
-            whole = self.model(**inputs, use_cache=False).logits
-            logits = whole.reshape(-1, whole.shape[-1])[targets]
+            logits = self.model(**inputs, use_cache=False).logits
+            logits = logits.reshape(-1, logits.shape[-1])[targets]
         return F.cross_entropy(logits.float(), ids, reduction="sum")
 
 
 def next_tokens(labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Where a causal model learns: places of the hidden states in the flattened batch, and the tokens they predict.
+    """The supervised predictions of a causal model.
 
     Args:
         labels: int64 [samples, width], on the CPU.
 
     Returns:
-        ``targets`` and ``target_ids``, int64 [supervised labels].
+        ``targets``, indices of the hidden states in the flattened batch, and ``target_ids``, the tokens that they
+        predict; both int64 [supervised labels].
     """
     learned = torch.zeros_like(labels, dtype=torch.bool)
     learned[:, :-1] = labels[:, 1:] != IGNORE
@@ -90,15 +88,12 @@ def next_tokens(labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return targets, labels.reshape(-1)[targets + 1] if len(targets) else labels.new_empty(0)
 
 
-# Samples → tensors: at Arrow speed from mapped rows, and for a Trainer from whatever its data set yields.
-
-
 @dataclass(frozen=True, slots=True)
 class Minibatch:
     """Tensors of one micro-batch on the CPU.
 
     Attributes:
-        tensors: arguments of the model by name, padded; labels among them; pixels as uint8.
+        tensors: the arguments of the model by name, padded, with the labels; pixels as uint8.
         rows: int64 [samples], index of each sample, ``FILLER`` for a repeated one.
     """
 
@@ -106,41 +101,41 @@ class Minibatch:
     rows: Int64s
 
     def to(self, device: torch.device) -> Minibatch:
-        """The same on a device; from page-locked memory the copy runs beside the computation."""
+        """The tensors on a device. From page-locked memory, the copy runs during the computation."""
         moved = {name: tensor.to(device, non_blocking=True) for name, tensor in self.tensors.items()}
         return Minibatch(moved, self.rows)
 
 
 class RowCollator:
-    """Micro-batches straight from mapped rows: no Python object a token, no copy but the one into the batch.
+    """Makes micro-batches from memory-mapped rows: no Python object per token, and one copy, into the batch.
 
     Args:
         rows: the data set.
-        causal: whether the model predicts the next token: then no attention mask is made where every sample's is all
-            ones, since pads stand on the right, where causal attention never looks (and the fast attention kernels
-            take no mask).
-        pin: whether tensors lie in page-locked memory.
+        causal: whether the model predicts the next token. Then, if the mask of every sample is all ones, no attention
+            mask is made: pads are on the right, where causal attention never looks, and fast attention kernels take no
+            mask.
+        pin: whether tensors are in page-locked memory.
     """
 
     def __init__(self, rows: CertifiedRows, *, causal: bool, pin: bool = False) -> None:
         self.rows, self.causal, self.pin = rows, causal, pin
-        facts = rows.certified
-        bare = causal and facts.number("attention_mask[]", "minimum") == 1
-        self._pads = [pad for pad in pads_of(facts) if not (bare and pad.column == "attention_mask")]
+        certified = rows.certified
+        no_mask = causal and certified.number("attention_mask[]", "minimum") == 1
+        self._pads = [pad for pad in pads_of(certified) if not (no_mask and pad.column == "attention_mask")]
         self._columns = {pad.column: RaggedColumn(rows.table[pad.column]) for pad in self._pads}
-        self.normalization = normalization(facts)
-        self._pages = Pages(facts) if self.normalization else None
+        self.normalization = normalization(certified)
+        self._pages = Pages(certified) if self.normalization else None
         self._places = self._pages.places(rows.table["page_id"]) if self._pages else np.empty(0, np.int64)
         self._classes = _classes(rows)
         self.lengths = self._columns["input_ids"].lengths
 
     def batch(self, rows: Int64s, width: int, stand_in: int | None = None) -> Minibatch:
-        """Some samples as tensors.
+        """The tensors of some samples.
 
         Args:
             rows: int64 [samples]; ``FILLER`` becomes a copy of ``stand_in`` with every label ignored.
-            width: padded length.
-            stand_in: index of a sample; default the first of ``rows`` that is one.
+            width: padded length, in tokens.
+            stand_in: index of a sample; default: the first of ``rows`` that is not ``FILLER``.
         """
         filler = rows == FILLER
         first = rows[~filler][:1] if stand_in is None else [stand_in]
@@ -156,7 +151,7 @@ class RowCollator:
         if filler.any() and "labels" in tensors:
             tensors["labels"][torch.from_numpy(filler)] = IGNORE
         if "position_ids" in tensors and "labels" in tensors:
-            # The first token of a packed conversation is no continuation of the one before.
+            # The first token of a packed conversation does not continue the previous one.
             tensors["labels"][tensors["position_ids"] == 0] = IGNORE
         if self.causal and "labels" in tensors:
             targets, ids = next_tokens(tensors["labels"])
@@ -166,7 +161,7 @@ class RowCollator:
         return Minibatch(tensors, rows)
 
     def supervised(self, rows: Int64s) -> int:
-        """Labels that count towards the loss in some samples, fillers left out."""
+        """Number of labels of some samples that the loss counts, without fillers."""
         rows = rows[rows != FILLER]
         if self._classes is not None:
             return len(rows)
@@ -180,31 +175,34 @@ class RowCollator:
         return count
 
     def tokens(self, rows: Int64s) -> int:
-        """Tokens of some samples, pads and fillers left out."""
+        """Number of tokens of some samples, without pads and fillers."""
         return int(self.lengths[rows[rows != FILLER]].sum())
 
 
 class Collator:
-    """``data_collator`` of a Transformers Trainer, for rows of a certified data set in any format.
+    """The ``data_collator`` of a Transformers ``Trainer``, for rows of a certified data set in any format.
 
         Trainer(..., train_dataset=data, data_collator=Collator(data),
                 args=TrainingArguments(..., remove_unused_columns=False))
 
-    Pads each batch to its longest sample; page pixels are found by ``page_id`` and normalized. For a job that is
-    bound by its loader use ``python -m pipeline train``, which goes around per-row Python altogether.
+    It pads each batch to its longest sample, and finds page pixels by ``page_id`` and normalizes them. For a job whose
+    loader is too slow, use ``python -m pipeline train``, which runs no Python per row.
 
     Args:
-        dataset: what ``load_certified`` returns, or its facts.
-        multiple: widths are multiples of this, as far as the model has positions.
+        dataset: the result of ``load_certified``, or a ``CertifiedSet``.
+        multiple: each width is a multiple of it, within the positions of the model.
+
+    Raises:
+        RefusedError: the trainer removed columns, or the data set is not certified.
     """
 
     def __init__(self, dataset: Any, multiple: int = 8) -> None:
-        facts: CertifiedSet = dataset if isinstance(dataset, CertifiedSet) else _facts(dataset)
-        self.facts, self.multiple = facts, multiple
-        self._pads = pads_of(facts)
-        self._normalization = normalization(facts)
-        self._pages = Pages(facts) if self._normalization else None
-        self._longest = facts.number("input_ids", "longest") or 0
+        certified: CertifiedSet = dataset if isinstance(dataset, CertifiedSet) else _certified_of(dataset)
+        self.certified, self.multiple = certified, multiple
+        self._pads = pads_of(certified)
+        self._normalization = normalization(certified)
+        self._pages = Pages(certified) if self._normalization else None
+        self._longest = certified.number("input_ids", "longest") or 0
 
     def __call__(self, features: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         lost = [pad.column for pad in self._pads if pad.column not in features[0]]
@@ -232,14 +230,14 @@ class Collator:
         return out
 
 
-def _facts(dataset: Any) -> CertifiedSet:
+def _certified_of(dataset: Any) -> CertifiedSet:
     from pipeline.train.gate import assert_certified
 
     return assert_certified(dataset)
 
 
 def _classes(rows: CertifiedRows) -> Int64s | None:
-    """The labels of a table: one a sample."""
+    """The labels of a table, one per sample, int64 [rows]; None for a data set with a label per token or none."""
     import pyarrow as pa
 
     if "labels" not in rows.column_names or not pa.types.is_integer(rows.table.schema.field("labels").type):

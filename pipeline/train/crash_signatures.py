@@ -1,4 +1,4 @@
-"""What crashes look like: the texts of logs, what each means, and whether the data or the set-up is at fault."""
+"""Crash signatures: texts in logs, with their meaning and their cause: data, set-up or machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipeline.reasons import Reason
 
 
 class Blame(StrEnum):
-    """Where a crash comes from."""
+    """The cause of a crash."""
 
     DATA = "data"
     SETUP = "set-up"
@@ -23,12 +23,12 @@ class Signature:
 
     Attributes:
         name: stable name.
-        pattern: what a line of the log holds.
-        blame: data, set-up or machine.
-        means: one or two sentences.
+        pattern: found in a line of the log.
+        blame: the cause.
+        means: the meaning, in one or two sentences.
         remedy: what to do.
-        reasons: hazards that have this effect, the likeliest first; for data faults.
-        weight: the surest signature wins: an assert's own text over the errors that follow from it.
+        reasons: for data faults, the hazards with this effect, the most likely first.
+        weight: how sure the signature is: the text of an assert is surer than the errors that follow from it.
     """
 
     name: str
@@ -324,5 +324,5 @@ SIGNATURES: tuple[Signature, ...] = (
         weight=9,
     ),
 )
-"""Every kind of crash that is known. Texts were seen on a card with torch 2.11 and transformers 5.17, or stand in the
-libraries' sources."""
+"""All known kinds of crashes. The texts come from runs with torch 2.11 and transformers 5.17, or from the sources of
+the libraries."""

@@ -1,4 +1,4 @@
-"""Doctor: the set-up faults of a training script, each with its line, its reason and the change to make."""
+"""Doctor: find set-up faults of a training script, each with its line, its effect and the change to make."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pathlib import Path
 from pipeline.train.faults import Fault, Weight
 from pipeline.train.script import Call, Script
 
-# The words of the doctor: what each set-up fault does, and the change to make.
+# The catalogue of faults.
 
 
 @dataclass(frozen=True, slots=True)
 class Prescription:
-    """One set-up fault.
+    """One kind of set-up fault.
 
     Attributes:
         rule: stable name.
-        what: what is wrong and what it does, formatted with ``found``.
+        what: the fault and its effect, a format string with ``found``.
         change: what to write instead.
-        weight: whether the job would stop or be spoilt, rather than slow or at risk.
+        weight: ``REFUSE`` for a fault that stops or spoils the job, ``WARN`` for one that slows or endangers it.
     """
 
     rule: str
@@ -132,16 +132,16 @@ _LIST = (
     ),
 )
 PRESCRIPTIONS = {one.rule: one for one in _LIST}
-"""Every fault by its name."""
+"""Every kind of fault by its name."""
 
 
-# Doctor: the set-up faults of a training script, each with its line, its reason and the change to make.
+# The rules that find them.
 
 
 ARGUMENTS = ("TrainingArguments", "SFTConfig", "Seq2SeqTrainingArguments", "DPOConfig")
 TRAINERS = ("Trainer", "SFTTrainer", "Seq2SeqTrainer", "DPOTrainer")
 LONG = 1024
-"""Tokens from which a causal model of usual size wants checkpointing."""
+"""Length in tokens from which a causal model of usual size needs checkpointing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +149,10 @@ class Advice:
     """One fault of a script, at a line.
 
     Attributes:
-        rule: of ``PRESCRIPTIONS``.
+        rule: a key of ``PRESCRIPTIONS``.
         line: of the script.
-        found: what its words are about.
-        weight: whether the job would stop or be spoilt, rather than slow or at risk.
+        found: the name or text that the message quotes.
+        weight: as in ``Prescription``.
     """
 
     rule: str
@@ -162,7 +162,7 @@ class Advice:
 
     @property
     def what(self) -> str:
-        """What is wrong and what it does."""
+        """The fault and its effect."""
         return PRESCRIPTIONS[self.rule].what.format(found=self.found)
 
     @property
@@ -171,31 +171,31 @@ class Advice:
         return PRESCRIPTIONS[self.rule].change.format()
 
     def fault(self) -> Fault:
-        """The same as a fault of preflight."""
+        """The advice as a fault of a training job."""
         return Fault(self.rule, f"line {self.line}: {self.what}", remedy=self.change, weight=self.weight)
 
 
 def diagnose(script: Path) -> list[Advice]:
-    """Every fault of a script, in the order of its lines. It is parsed, never run or imported.
+    """The faults of a script in the order of its lines. The script is parsed, never run or imported.
 
     Raises:
-        InputError: it cannot be read, or is no Python.
+        InputError: the script cannot be read, or is not Python.
     """
     return examine(Script.read(script))
 
 
 def examine(script: Script) -> list[Advice]:
-    """Every fault of a parsed script."""
+    """The faults of a parsed script, in the order of its lines."""
     found = {
-        Advice(rule, line, about, PRESCRIPTIONS[rule].weight)
-        for look in RULES
-        for rule, line, about in look(script)
+        Advice(name, line, quoted, PRESCRIPTIONS[name].weight)
+        for rule in RULES
+        for name, line, quoted in rule(script)
     }
     return sorted(found, key=lambda advice: (advice.line, advice.rule))
 
 
 Found = Iterator[tuple[str, int, str]]
-"""Rule, line, and what its words are about."""
+"""(name of the rule, line, text that the message quotes)."""
 
 
 def _placement(script: Script) -> Found:
@@ -258,7 +258,7 @@ def _memory(script: Script) -> Found:
     for call in script.to(*ARGUMENTS):
         if call.text("group_by_length") == "True":
             yield "group_by_length", call.line, ""
-        # SFTConfig checkpoints unless told otherwise; TrainingArguments does not.
+        # SFTConfig uses checkpointing by default; TrainingArguments does not.
         off = call.text("gradient_checkpointing") == "False" or (
             call.name != "SFTConfig" and not call.has("gradient_checkpointing")
         )
@@ -307,14 +307,14 @@ def _models(script: Script) -> list[Call]:
 
 
 def _tokenizing(script: Script) -> list[Call]:
-    """Calls of a tokenizer itself."""
+    """Calls of a tokenizer."""
     loaded = script.to("from_pretrained")
     made = {call.result for call in loaded if "Tokenizer" in call.owner or "Processor" in call.owner}
     return [call for call in script.calls if call.name in made and not call.owner]
 
 
 def _longest(script: Script) -> int:
-    """The largest length that the script names."""
+    """The largest length in the script; 0 without one."""
     lengths = [
         script.resolved(call.text(key)) for call in script.calls for key in ("max_length", "max_seq_length")
     ]

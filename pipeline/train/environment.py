@@ -1,6 +1,4 @@
-"""The machine: whether this torch, this driver, this card and these libraries go together. Nothing is put on a
-card.
-"""
+"""The machine: whether torch, driver, GPUs and libraries fit together. No check uses the memory of a GPU."""
 
 from __future__ import annotations
 
@@ -12,12 +10,12 @@ from dataclasses import dataclass
 from pipeline.train.faults import Fault, Weight
 
 LEAST = {"torch": "2.4", "transformers": "4.57", "accelerate": "1.0", "peft": "0.17", "pyarrow": "15"}
-"""Oldest versions this program is written for."""
+"""The oldest versions that this program supports."""
 TOGETHER = (
     "torch", "transformers", "accelerate", "peft", "trl", "bitsandbytes", "datasets", "tokenizers", "safetensors",
     "huggingface-hub", "numpy", "pyarrow",
 )  # fmt: skip
-"""Libraries whose stated requirements on one another are compared with what is installed."""
+"""Libraries whose requirements on each other are compared with the installed versions."""
 INSTALL = "install a torch built for this driver (https://pytorch.org/get-started)"
 
 
@@ -28,8 +26,8 @@ class Card:
     Attributes:
         name: e.g. "NVIDIA H200".
         capability: compute capability, major and minor.
-        memory: bytes.
-        bf16: whether bfloat16 is computed natively, not emulated.
+        memory: in bytes.
+        bf16: whether the GPU computes bfloat16 natively; others emulate it.
     """
 
     name: str
@@ -39,7 +37,7 @@ class Card:
 
 
 def cards() -> list[Card]:
-    """The GPUs of this machine; none where torch cannot use one."""
+    """The GPUs of this machine that torch can use."""
     import torch
 
     with warnings.catch_warnings():
@@ -48,19 +46,19 @@ def cards() -> list[Card]:
             return []
     found = []
     for index in range(torch.cuda.device_count()):
-        facts = torch.cuda.get_device_properties(index)
-        capability = (facts.major, facts.minor)
-        # Native bfloat16 came with compute capability 8.0; torch says "supported" of emulation as well.
-        found.append(Card(facts.name, capability, int(facts.total_memory), capability >= (8, 0)))
+        properties = torch.cuda.get_device_properties(index)
+        capability = (properties.major, properties.minor)
+        # Native bfloat16 needs compute capability 8.0; torch reports emulation as "supported", too.
+        found.append(Card(properties.name, capability, int(properties.total_memory), capability >= (8, 0)))
     return found
 
 
 def machine(*, bf16: bool, local_world: int = 1) -> Iterator[Fault]:
-    """What is wrong with torch, driver and cards.
+    """The faults of torch, driver and GPUs.
 
     Args:
         bf16: whether training computes in bfloat16.
-        local_world: processes on this machine.
+        local_world: number of processes on this machine.
     """
     import torch
 
@@ -90,39 +88,42 @@ def machine(*, bf16: bool, local_world: int = 1) -> Iterator[Fault]:
 
 
 def runs_on(capability: tuple[int, int], built: list[str]) -> bool:
-    """Whether a build has code for a card: binary of the same major version and no newer minor one, or PTX that is no
-    newer (CUDA C++ Programming Guide, "Application Compatibility")."""
+    """Whether a build has code for a GPU: a binary of the same major and an equal or older minor version, or PTX of an
+    equal or older version (CUDA C++ Programming Guide, "Application Compatibility")."""
     major, minor = capability
     for name in built:
         kind, _, digits = name.partition("_")
         digits = digits.rstrip("af")
-        theirs = (int(digits[:-1]), int(digits[-1]))
-        if kind == "sm" and theirs[0] == major and theirs[1] <= minor:
+        version = (int(digits[:-1]), int(digits[-1]))
+        if kind == "sm" and version[0] == major and version[1] <= minor:
             return True
-        if kind == "compute" and theirs <= (major, minor):
+        if kind == "compute" and version <= (major, minor):
             return True
     return False
 
 
 def libraries() -> Iterator[Fault]:
-    """Versions that are too old, or that do not go together by what the libraries say of one another."""
+    """Versions that are too old, or that contradict the requirements of another library."""
     from packaging.requirements import Requirement
     from packaging.version import Version
 
-    installed = {name: version for name in TOGETHER if (version := _version(name)) is not None}
+    installed = {name: found for name in TOGETHER if (found := _version(name)) is not None}
     for name, least in LEAST.items():
         if name in installed and Version(installed[name]) < Version(least):
             yield Fault("versions", f"{name} is too old", installed[name], f"at least {least}",
                         f"pip install -U {name}")  # fmt: skip
     for name in installed:
         for line in importlib.metadata.requires(name) or ():
-            need = Requirement(line)
-            theirs = installed.get(need.name.lower().replace("_", "-"))
-            if theirs is None or (need.marker is not None and not need.marker.evaluate({"extra": ""})):
+            required = Requirement(line)
+            version = installed.get(required.name.lower().replace("_", "-"))
+            if version is None or (
+                required.marker is not None and not required.marker.evaluate({"extra": ""})
+            ):
                 continue
-            if not need.specifier.contains(theirs, prereleases=True):
-                yield Fault("versions", f"{name} {installed[name]} does not go with {need.name} {theirs}", theirs,
-                            str(need.specifier), f"pip install '{need.name}{need.specifier}'", Weight.WARN)  # fmt: skip
+            if not required.specifier.contains(version, prereleases=True):
+                yield Fault("versions", f"{name} {installed[name]} does not go with {required.name} {version}", version,
+                            str(required.specifier), f"pip install '{required.name}{required.specifier}'",
+                            Weight.WARN)  # fmt: skip
 
 
 def _version(name: str) -> str | None:

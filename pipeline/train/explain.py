@@ -1,4 +1,4 @@
-"""Explain a crash: which hazard, which samples, which file, sheet and row; or that the data is innocent."""
+"""Explain a crash: the hazard and the samples, with their file, sheet and row, or that the data is not the cause."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pipeline.train.rows import CertifiedRows, CertifiedSet
 
 LARGEST_LOG = 64 << 20
 SUSPECTS = 4
-"""Steps of a dump that are looked at: an error on the card comes up a few launches after its cause."""
+"""Number of steps of a dump whose samples are suspects: an error of a GPU appears a few launches after its cause."""
 STEP = re.compile(r"(?:\bstep\b|'?\"?step\"?'?:)\s*(\d+)", re.I)
 
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """One signature found in a log: what it is, and the first line (counted from 1) that shows it."""
+    """A crash signature found in a log, with the first line that shows it, counted from 1."""
 
     signature: Signature
     line: int
@@ -30,7 +30,7 @@ class Clue:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """One sample that was on the card: its place in the raw files."""
+    """One sample that was on the GPU, with its place in the raw files."""
 
     step: int
     rank: int
@@ -43,13 +43,13 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What is known of a crash.
+    """The explanation of a crash.
 
     Attributes:
         clues: the surest first.
-        suspects: samples of the last steps, where batches were dumped.
-        data: the certified data set they come from.
-        step: the last step the log tells of.
+        suspects: samples of the last dumped steps.
+        data: their certified data set; None without a dump.
+        step: the last step in the log; None where the log names none.
     """
 
     clues: tuple[Clue, ...]
@@ -59,12 +59,12 @@ class Explanation:
 
     @property
     def blame(self) -> Blame | None:
-        """Data, set-up or machine, by the surest clue; None where nothing is known."""
+        """Data, set-up or machine, by the surest clue; None without a clue."""
         return self.clues[0].signature.blame if self.clues else None
 
 
 def verdict(found: Explanation) -> str:
-    """One sentence: whose fault it is."""
+    """The cause in one sentence."""
     if found.blame is None:
         return "nothing known: keep stderr as well, that is where a card's asserts stand"
     if found.blame is not Blame.DATA:
@@ -78,7 +78,7 @@ def verdict(found: Explanation) -> str:
 
 
 def read_log(path: Path) -> list[str]:
-    """Lines of a log; bytes that are no text are replaced. Raises ``InputError`` where it cannot be read."""
+    """The lines of a log, with bytes that are not text replaced; raises ``InputError`` where it cannot be read."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -89,10 +89,11 @@ def read_log(path: Path) -> list[str]:
 
 
 def clues(lines: Sequence[str]) -> tuple[Clue, ...]:
-    """Every signature in a log once, the surest first; of equally sure ones the earliest, for later errors follow."""
+    """Every signature in a log once, the surest first. Among equal ones the earliest comes first, because later errors
+    follow from it."""
     found: dict[str, Clue] = {}
     for number, line in enumerate(lines, 1):
-        head = line[:4_000]  # patterns are for lines, not for dumps of tensors
+        head = line[:4_000]  # longer lines are printed tensors
         for signature in SIGNATURES:
             if signature.name not in found and signature.pattern.search(head):
                 found[signature.name] = Clue(signature, number, head.strip()[:200])
@@ -103,13 +104,13 @@ def explain(log: Path | None, dumps: Sequence[Path] = (), clean: Path | None = N
     """Explain a crash from its log, its dumped batches, or both.
 
     Args:
-        log: stdout and stderr of the job; stderr above all.
+        log: stdout and stderr of the job; stderr is the important one.
         dumps: ``batches-rank*.jsonl`` of ``train --dump-batches``.
-        clean: the data's folder, where it is not where the dump says.
+        clean: the output folder of the data, if it has moved since the dump.
 
     Raises:
         InputError: a file cannot be read.
-        RefusedError: the data that the dump names is not certified (any more).
+        RefusedError: the data that the dump names is not certified.
     """
     lines = read_log(log) if log is not None else []
     steps = [int(match[1]) for line in lines[-2_000:] if len(line) < 4_000 and (match := STEP.search(line))]
@@ -131,16 +132,7 @@ def _suspects(rows: CertifiedRows, rank: int, steps: Sequence[Dumped]) -> list[S
     found = []
     for step in reversed(steps):
         for row in sorted({row for micro in step.rows for row in micro if row >= 0}):
-            facts = rows[row]
-            found.append(
-                Suspect(
-                    step.step + 1,
-                    rank,
-                    row,
-                    facts["sample_id"],
-                    facts["source"],
-                    facts["sheet"],
-                    facts["row"],
-                )
-            )
+            sample = rows[row]
+            place = sample["source"], sample["sheet"], sample["row"]
+            found.append(Suspect(step.step + 1, rank, row, sample["sample_id"], *place))
     return found

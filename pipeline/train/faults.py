@@ -1,4 +1,4 @@
-"""What speaks against a training job, all of it at once."""
+"""The faults of a training job, and the error that lists those which stop it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Weight(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that would crash, spoil or slow a training job.
+    """One fault that would crash, spoil or slow a training job.
 
     Attributes:
         check: stable name of the check that found it.
         what: one sentence.
         found, expected: in numbers or names.
         remedy: what to do.
-        weight: whether it stops the job.
+        weight: whether the fault stops the job.
     """
 
     check: str
@@ -36,18 +36,20 @@ class Fault:
     weight: Weight = Weight.REFUSE
 
     def __str__(self) -> str:
-        facts = [f"{name} {value}" for name in ("found", "expected") if (value := getattr(self, name))]
-        text = f"{self.check}: {self.what}" + (f" ({', '.join(facts)})" if facts else "")
+        details = [
+            f"{name} {value}" for name, value in (("found", self.found), ("expected", self.expected)) if value
+        ]
+        text = f"{self.check}: {self.what}" + (f" ({', '.join(details)})" if details else "")
         return f"{text}. {self.remedy[0].upper()}{self.remedy[1:]}." if self.remedy else text
 
 
 def stopping(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """Those that stop the job."""
+    """The faults that stop the job."""
     return tuple(fault for fault in faults if fault.weight is Weight.REFUSE)
 
 
 def refuse(faults: Sequence[Fault], *, where: str) -> None:
-    """Raise ``RefusedError`` (exit 6) with every fault that stops the job, if there is one."""
+    """Raise ``RefusedError`` (exit 6) with every fault that stops the job, unless there is none."""
     if not (stops := stopping(faults)):
         return
     raise RefusedError(

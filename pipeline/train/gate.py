@@ -1,9 +1,8 @@
-"""The gate: proof that a data set is made of certified rows, and the callback that refuses anything else in a
-``Trainer``.
+"""The gate: the proof that a data set holds certified rows only, and a ``Trainer`` callback that refuses other data.
 
-Names are not believed: ``cache_files`` of an HF data set still names the certified shards after rows were added in
-memory. Every block of the table is looked at, and where the operating system tells (Linux), every buffer must lie in
-a mapping of a certified file.
+File names prove nothing: ``cache_files`` of an HF data set still names the certified shards after rows were added in
+memory. So the gate checks every block of the table, and on Linux also that every buffer lies in the memory map of a
+certified file.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ from pipeline.train.faults import refuse
 from pipeline.train.model_limits import fit_faults, schedule_faults, target_of
 from pipeline.train.rows import PAGES, CertifiedRows, CertifiedSet
 
-# Proof that a data set in hand is made of certified rows and nothing else.
+# The proof.
 
 
 HARMLESS = frozenset(
     {"slice", "fast_slice", "filter", "select", "drop", "remove_column", "replace_schema_metadata"}
 )
-"""What may have been done to a mapped table since it was opened: rows or columns left out, notes attached."""
+"""Operations on a mapped table that leave its values unchanged: they omit rows or columns, or change metadata."""
 MAPS = Path("/proc/self/maps")
 RELOAD = "train on what `load_certified` returns; select, shuffle or shard it, but change nothing in it"
 
 
 def assert_certified(dataset: Any) -> CertifiedSet:
-    """Prove that every row of a data set is certified, and return the facts of that data set.
+    """Prove that every row of a data set is certified, and return the certified data set.
 
     Args:
-        dataset: what ``load_certified`` returns, an HF ``Dataset`` over a certified folder (``load_from_disk``), a
-            selection, shuffle or concatenation of such, or a mapping of them (their first is returned).
+        dataset: the result of ``load_certified``, an HF ``Dataset`` over a certified folder (``load_from_disk``), a
+            selection, shuffle or concatenation of such, or a mapping of them (the first is returned).
 
     Raises:
-        RefusedError: any row could be another; the text says which block and why (exit 6).
+        RefusedError: a row may differ from the certified one; the text names the block and the cause (exit 6).
     """
     found = list(_certified_sets(dataset))
     if not found:
@@ -58,7 +57,7 @@ def assert_certified(dataset: Any) -> CertifiedSet:
 
 
 def _certified_sets(dataset: Any) -> Iterator[CertifiedSet]:
-    """The certified data sets behind whatever a trainer was given."""
+    """The certified data sets behind a data set of a trainer."""
     if isinstance(dataset, CertifiedRows):
         yield _of_table(dataset.table, dataset.certified.clean, {*dataset.certified.paths()})
     elif isinstance(dataset, Mapping):
@@ -76,18 +75,18 @@ def _certified_sets(dataset: Any) -> Iterator[CertifiedSet]:
 
 
 def _of_hf(dataset: Any) -> Iterator[CertifiedSet]:
-    """An HF data set: the format, then each block of its table."""
+    """The certified data sets of an HF data set: check its format, then each block of its table."""
     if dataset._format_type == "custom":
         raise _uncertified(
             "a custom transform (`set_transform`, `with_transform`)", "rows as they are certified"
         )
     blocks = getattr(dataset.data, "blocks", [[dataset.data]])
-    for index, beside in enumerate(blocks):
-        if len(beside) != 1:
+    for index, tables in enumerate(blocks):
+        if len(tables) != 1:
             raise _uncertified(
-                f"block {index}: columns of {len(beside)} tables side by side", "one certified table"
+                f"block {index}: columns of {len(tables)} tables side by side", "one certified table"
             )
-        (block,) = beside
+        (block,) = tables
         if type(block).__name__ != "MemoryMappedTable":
             raise _uncertified(
                 f"block {index}: {block.num_rows} rows in memory ({type(block).__name__})",
@@ -103,28 +102,28 @@ def _of_hf(dataset: Any) -> Iterator[CertifiedSet]:
 
 
 def _of_table(table: pa.Table, clean: Path, names: set[str]) -> CertifiedSet:
-    """A table said to come from some shards of an output folder."""
+    """The certified data set of a table, which must come from these shards of an output folder."""
     from pipeline.train.load import open_certified
 
     statement = read_certificate(clean)
-    for dataset, facts in statement.datasets.items():
-        if dataset.endswith(PAGES) or not names <= {f"{dataset}/data/{part}" for part in facts["parts"]}:
+    for dataset, entry in statement.datasets.items():
+        if dataset.endswith(PAGES) or not names <= {f"{dataset}/data/{part}" for part in entry["parts"]}:
             continue
         certified = open_certified(clean, dataset)
-        _mapped_only(table, {str(clean / name) for name in names})
+        _check_mapped(table, {str(clean / name) for name in names})
         return certified
     raise _uncertified(", ".join(sorted(names))[:200], "shards that the certificate names as training data")
 
 
 def _clean_of(path: Path) -> Path:
-    """The output folder a shard lies in: ``<clean>/<data set>/data/part-….arrow``."""
+    """The output folder of a shard, ``<clean>/<data set>/data/part-….arrow``."""
     if len(path.parents) > 2 and (path.parents[2] / "certificate.json").is_file():
         return path.parents[2]
     raise _uncertified(f"rows of {path.name}, which lies in no certified folder", "rows of a certified shard")
 
 
-def _mapped_only(table: pa.Table, files: set[str]) -> None:
-    """Every buffer of the table lies in a mapping of one of the files."""
+def _check_mapped(table: pa.Table, files: set[str]) -> None:
+    """Raise ``RefusedError`` unless every buffer of the table lies in the memory map of one of the files."""
     if not MAPS.exists():
         return
     ranges = []
@@ -152,21 +151,21 @@ def _uncertified(found: str, expected: str) -> RefusedError:
     return RefusedError("not certified", found=found, expected=expected, remedy=RELOAD)
 
 
-# The gate in a Transformers ``Trainer`` (or TRL ``SFTTrainer``): nothing uncertified reaches a step.
+# The callback for a Transformers ``Trainer`` or a TRL ``SFTTrainer``.
 
 
 LOADERS = ("get_train_dataloader", "get_eval_dataloader", "get_test_dataloader")
 
 
 class CertifiedGate(TrainerCallback, ExportableState):
-    """Refuses to train or evaluate on anything but certified rows that fit the model.
+    """Allows a trainer to train and evaluate on certified rows only, and only where they fit the model.
 
-    As a callback alone it judges the training data before the first step, and evaluation data at its first
-    prediction. ``attach`` judges every loader when it is made, before a batch is read.
+    As a callback it checks the training data before the first step and evaluation data at the first prediction. With
+    ``attach`` it checks every data loader when the trainer makes it, before the first batch.
 
     Args:
-        root: root digest the data must have; None takes that of the training data. It is written to
-            ``trainer_state.json``, and a checkpoint of another root is refused.
+        root: the required root digest; None takes that of the training data. It is written to ``trainer_state.json``,
+            and a checkpoint with another root is refused.
     """
 
     def __init__(self, root: str | None = None) -> None:
@@ -181,23 +180,23 @@ class CertifiedGate(TrainerCallback, ExportableState):
         return self
 
     def state(self) -> dict[str, Any]:
-        """What goes to ``trainer_state.json``."""
+        """The entry of the gate in ``trainer_state.json``."""
         return {"args": {"root": self.root}, "attributes": {}}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Judge training data, model and checkpoint."""
-        facts = self._judge(_dataset_of(kwargs.get("train_dataloader")))
-        self._same_root(state)
+        """Check training data, model and checkpoint."""
+        certified = self._judge(_dataset_of(kwargs.get("train_dataloader")))
+        self._check_checkpoint(state)
         faults = list(
-            schedule_faults(facts, world=args.world_size, per_rank=args.per_device_train_batch_size)
+            schedule_faults(certified, world=args.world_size, per_rank=args.per_device_train_batch_size)
         )
-        faults += fit_faults(facts, target_of(kwargs["model"]), fp16=bool(args.fp16))
-        refuse(faults, where=str(facts.clean))
-        args.logging_nan_inf_filter = False  # it would show the last finite loss in place of a NaN
+        faults += fit_faults(certified, target_of(kwargs["model"]), fp16=bool(args.fp16))
+        refuse(faults, where=str(certified.clean))
+        args.logging_nan_inf_filter = False  # the filter hides a NaN behind the last finite loss
         state.stateful_callbacks[type(self).__name__] = self.state()
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Judge evaluation data where the gate is not attached."""
+        """Check evaluation data, for a gate that is not attached."""
         loader = kwargs.get("eval_dataloader")
         if loader is not None and not getattr(loader, "_cleanroom_judged", False):
             self._judge(_dataset_of(loader))
@@ -206,7 +205,7 @@ class CertifiedGate(TrainerCallback, ExportableState):
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any
     ) -> None:
-        """Stop at a loss that is no number."""
+        """Stop at a loss that is NaN."""
         loss = (logs or {}).get("loss")
         if isinstance(loss, float) and loss != loss:
             raise RefusedError(
@@ -225,15 +224,15 @@ class CertifiedGate(TrainerCallback, ExportableState):
         return guarded
 
     def _judge(self, dataset: Any) -> CertifiedSet:
-        facts = assert_certified(dataset)
+        certified = assert_certified(dataset)
         if self.root is None:
-            self.root = facts.root
-        if facts.root != self.root:
-            raise _other_root("the data", facts.root, self.root)
-        return facts
+            self.root = certified.root
+        if certified.root != self.root:
+            raise _other_root("the data", certified.root, self.root)
+        return certified
 
-    def _same_root(self, state: Any) -> None:
-        """A checkpoint must carry the root of the data it goes on with."""
+    def _check_checkpoint(self, state: Any) -> None:
+        """Raise ``RefusedError`` where a resumed checkpoint has another root digest than the data."""
         if not state.global_step:
             return
         kept = state.stateful_callbacks.get(type(self).__name__)
@@ -244,7 +243,7 @@ class CertifiedGate(TrainerCallback, ExportableState):
 
 
 def _dataset_of(loader: Any) -> Any:
-    """The data set under a loader, however it was wrapped."""
+    """The data set of a data loader, also of a wrapped one."""
     for _ in range(8):
         if loader is None or hasattr(loader, "dataset"):
             break

@@ -1,7 +1,7 @@
-"""The judge of final tensors: what a model would be fed, held against what it can take, row by row and at once.
+"""The judge of final tensors: compare every row of a tokenized batch with the limits of a model.
 
-It looks at anything tokenized (Arrow lists of any integer or float type, padded or not) and trusts nothing that was
-said of it. Reasons are those of the catalogue (docs/hazards.md).
+It takes tokenized data of any origin (Arrow lists of any integer or float type, padded or not) and relies on no
+metadata. Its reasons are those of the catalogue (docs/hazards.md).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pipeline.train.model_limits import Target
 
 Numbers = npt.NDArray[Any]
 MOST = 1 << 62
-"""Bound of an id where the model's number is not known."""
+"""Bound of an id for a model without a known one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Hit:
     Attributes:
         row: index of the row.
         reason: of the catalogue.
-        column, place: where: the column, and the token's index ("" for the whole row).
+        column, place: the column, and the index of the token as "[5]"; "" for the whole row.
         found, expected: in numbers.
     """
 
@@ -49,14 +49,14 @@ class Hit:
 def judge(
     batch: pa.Table | pa.RecordBatch, target: Target, *, causal: bool, first_row: int = 0
 ) -> Iterator[Hit]:
-    """Every hazard in some rows, at most one of a reason and column in a row (the first).
+    """The hazards of some rows: for each row, reason and column only the first.
 
     Args:
-        batch: columns input_ids, and where there are any: attention_mask, labels, bbox, token_type_ids,
-            position_ids, pixel_values.
+        batch: the column input_ids, and optionally attention_mask, labels, bbox, token_type_ids, position_ids,
+            pixel_values.
         target: the model.
-        causal: whether labels are token ids shifted by one, rather than classes.
-        first_row: index of the batch's first row.
+        causal: whether labels are token ids shifted by one; otherwise they are classes.
+        first_row: index of the first row of the batch.
     """
     rows = _Rows(batch, first_row)
     limits = target.limits
@@ -78,14 +78,14 @@ def judge(
 
 
 class _Rows:
-    """Columns of a batch as flat numbers, and hits in them."""
+    """The columns of a batch as flat arrays, and the hazards in them."""
 
     def __init__(self, batch: pa.Table | pa.RecordBatch, first_row: int) -> None:
         self._batch, self._first = batch, first_row
         self.names = set(batch.schema.names)
 
     def numbers(self, name: str) -> tuple[Numbers | None, npt.NDArray[np.int64]]:
-        """Values of a list column and the length of each list; nulls inside become NaN."""
+        """The values of a list column, with NaN for nulls, and the length of each list."""
         if name not in self.names:
             return None, np.zeros(self._batch.num_rows, np.int64)
         column = self._batch.column(name)
@@ -100,7 +100,7 @@ class _Rows:
         return np.asarray(values), lengths
 
     def ids(self, name: str, reason: Reason, bound: int, ignored: int | None = None) -> Iterator[Hit]:
-        """Values that are no whole number from 0 to below the bound."""
+        """Hazards of values that are not whole numbers from 0 to below the bound."""
         values, lengths = self.numbers(name)
         if values is None:
             return
@@ -121,7 +121,7 @@ class _Rows:
         lengths: npt.NDArray[np.int64],
         expected: str,
     ) -> Iterator[Hit]:
-        """The first bad value of each row."""
+        """One hazard per row, at its first bad value."""
         hits = np.flatnonzero(bad)
         row, first = np.unique(owners(lengths)[hits], return_index=True)
         starts = np.cumsum(lengths) - lengths
@@ -130,13 +130,13 @@ class _Rows:
             yield Hit(self._first + at, reason, name, f"[{index - starts[at]}]", found, expected)
 
     def whole(self, reason: Reason, name: str, bad: Numbers, shown: Numbers, expected: str) -> Iterator[Hit]:
-        """Rows that are bad as a whole; ``shown`` has one number a row."""
+        """Hazards of whole rows; ``shown`` holds the number that each row reports."""
         for at in np.flatnonzero(bad).tolist():
             yield Hit(self._first + at, reason, name, "", str(shown[at]), expected)
 
 
 def _mask(rows: _Rows, lengths: npt.NDArray[np.int64]) -> Numbers:
-    """Which tokens are attended to: all where there is no mask, or one of another length."""
+    """Whether each token is attended to; all are without a mask, or with one of another length."""
     mask, own = rows.numbers("attention_mask")
     return (
         np.ones(int(lengths.sum()), bool) if mask is None or not np.array_equal(own, lengths) else mask != 0
@@ -153,7 +153,7 @@ def _attention(rows: _Rows, mask: Numbers, lengths: npt.NDArray[np.int64]) -> It
 
 
 def _lengths(rows: _Rows, target: Target, ids: Numbers, lengths: npt.NDArray[np.int64]) -> Iterator[Hit]:
-    """The position formula of the family: after-pad families count tokens that are no pads, the others all."""
+    """Rows that are too long. Families that count positions after pads count tokens without pads, the others all."""
     limit, pad = target.limits.max_tokens, target.limits.pad_id
     if limit is None:
         return

@@ -1,4 +1,4 @@
-"""Open a certified data set for training."""
+"""Open a certified data set for training: verify the folder, then map its shards."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pipeline.train.rows import CertifiedRows, CertifiedSet, certified_set, reso
 def open_certified(
     path: str | os.PathLike[str], split: str | None = None, *, level: Level = Level.CACHED
 ) -> CertifiedSet:
-    """Verify an output folder and return the facts of one of its data sets.
+    """Verify an output folder and return one of its data sets.
 
     Args:
         path: the output folder of a run.
-        split: name of a data set in it, or of its split; may be left out where there is only one.
-        level: how closely shards are looked at; by default only what changed since it was last hashed.
+        split: name of a data set or of a split; not needed for a folder with one data set.
+        level: how closely the shards are checked; by default only files that changed since they were last hashed.
 
     Raises:
-        RefusedError: the folder is not certified, not whole to the byte, or has no such data set (exit 6).
+        RefusedError: the folder is not certified, differs from its certificate, or has no such data set (exit 6).
     """
     clean = Path(path).resolve()
     try:
@@ -46,35 +46,36 @@ def load_certified(
     level: Level = Level.CACHED,
     backend: Literal["auto", "datasets", "rows"] = "auto",
 ) -> Any:
-    """Open a certified data set: memory-mapped, verified, its facts attached as ``.certified``.
+    """Verify and memory-map a certified data set; its ``CertifiedSet`` is the attribute ``certified``.
 
     Args:
         path: the output folder of a run.
-        split: name of a data set in it, or of its split; may be left out where there is only one.
-        expect: the model to be trained (folder, config or model): the data set must fit it.
-        level: how closely shards are looked at.
-        backend: ``datasets`` for an HF ``Dataset``, ``rows`` for ``CertifiedRows``; ``auto`` takes the first where
+        split: name of a data set or of a split; not needed for a folder with one data set.
+        expect: the model to train (folder, config or model), which the data set must fit.
+        level: how closely the shards are checked.
+        backend: ``datasets`` for an HF ``Dataset``, ``rows`` for ``CertifiedRows``; ``auto`` takes ``datasets`` where
             it is installed.
 
     Raises:
-        RefusedError: not certified, or not fit for the model; everything found is in its text (exit 6).
+        RefusedError: the folder is not certified, or the data set does not fit the model; the text lists all faults
+            (exit 6).
     """
-    facts = open_certified(path, split, level=level)
+    certified = open_certified(path, split, level=level)
     if expect is not None:
         from pipeline.train.faults import refuse
         from pipeline.train.model_limits import fit_faults, target_of
 
-        refuse(fit_faults(facts, target_of(expect)), where=str(facts.clean))
+        refuse(fit_faults(certified, target_of(expect)), where=str(certified.clean))
     if backend == "rows" or (backend == "auto" and importlib.util.find_spec("datasets") is None):
-        return CertifiedRows(facts)
-    return _hf_dataset(facts)
+        return CertifiedRows(certified)
+    return _hf_dataset(certified)
 
 
-def _hf_dataset(facts: CertifiedSet) -> Any:
-    """An HF data set over the very same mapped files.
+def _hf_dataset(certified: CertifiedSet) -> Any:
+    """An HF data set over the same memory-mapped files.
 
-    The library would keep the order of a shuffle in a file beside the shards, and take over whatever lies there under
-    the right name. Its caching is therefore switched off for the process; such files go to a temporary folder.
+    The library writes the order of a shuffle to a file beside the shards, and reads any file with the right name there.
+    So its caching is switched off for the process, and such files go to a temporary folder.
     """
     import datasets
 
@@ -82,13 +83,14 @@ def _hf_dataset(facts: CertifiedSet) -> Any:
 
     datasets.disable_caching()
     shards = [
-        datasets.Dataset.from_file(str(locate(facts.clean, name)), split=facts.name) for name in facts.paths()
+        datasets.Dataset.from_file(str(locate(certified.clean, name)), split=certified.name)
+        for name in certified.paths()
     ]
-    whole = shards[0] if len(shards) == 1 else datasets.concatenate_datasets(shards)
-    if len(whole) != facts.rows:
+    dataset = shards[0] if len(shards) == 1 else datasets.concatenate_datasets(shards)
+    if len(dataset) != certified.rows:
         raise RefusedError(
             "the shards have other rows than the certificate says",
-            where=facts.name, found=f"{len(whole)} rows", expected=f"{facts.rows} rows",
+            where=certified.name, found=f"{len(dataset)} rows", expected=f"{certified.rows} rows",
         )  # fmt: skip
-    whole.certified = facts
-    return whole
+    dataset.certified = certified
+    return dataset

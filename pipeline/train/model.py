@@ -1,4 +1,4 @@
-"""The model of a recipe, made for a certified data set: its labels, adapters, dtype and memory savings."""
+"""Make the model of a recipe for a certified data set: its labels, adapters, dtype and checkpointing."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CLASSES = {
 }
 
 
-def config_of(recipe: Recipe, facts: CertifiedSet) -> dict[str, Any]:
-    """The config that the model will have, as plain values; nothing is loaded.
+def config_of(recipe: Recipe, certified: CertifiedSet) -> dict[str, Any]:
+    """The config of the model as config_object values, without loading weights.
 
     Raises:
         SchemaError: the recipe names no model.
-        RefusedError: its config cannot be read.
+        RefusedError: the config cannot be read.
     """
     choice, config = recipe.model, {}
     if choice.path is not None:
@@ -48,78 +48,79 @@ def config_of(recipe: Recipe, facts: CertifiedSet) -> dict[str, Any]:
             "the recipe names no model", where=recipe.name, expected="`model: path:`, `hub:` or a whole `config:`",
             remedy="give --model FOLDER",
         )  # fmt: skip
-    return {**config, **choice.config, **_label_names(recipe, facts)}
+    return {**config, **choice.config, **_label_names(recipe, certified)}
 
 
 def build(
-    recipe: Recipe, facts: CertifiedSet, *, random_weights: bool, device: torch.device
+    recipe: Recipe, certified: CertifiedSet, *, random_weights: bool, device: torch.device
 ) -> torch.nn.Module:
     """Make the model on its device.
 
     Args:
-        recipe: what is asked for.
-        facts: gives the label names.
-        random_weights: whether only the config is taken.
-        device: where it is made; weights of a large model never pass through the CPU when they are random.
+        recipe: names the model and its options.
+        certified: the data set, which gives the label names.
+        random_weights: whether the model starts from its config with random weights.
+        device: device of the weights; random weights are made there, without the CPU.
     """
     import transformers
 
-    choice, config = recipe.model, config_of(recipe, facts)
+    choice, config = recipe.model, config_of(recipe, certified)
     dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}[choice.weights]
     kind = getattr(transformers, CLASSES[recipe.task])
-    how: dict[str, Any] = {"dtype": dtype}
+    options: dict[str, Any] = {"dtype": dtype}
     if choice.attention != "auto":
-        how["attn_implementation"] = choice.attention
+        options["attn_implementation"] = choice.attention
     torch.manual_seed(recipe.run.seed)
     if random_weights or (choice.path is None and choice.hub is None):
-        plain = _plain(config)
+        config_object = _config_object(config)
         with device:
-            model = kind.from_config(plain, **how)
+            model = kind.from_config(config_object, **options)
     else:
         if choice.bits == 4:
-            how["quantization_config"] = _four_bits()
-            how["device_map"] = {"": device}
+            options["quantization_config"] = _four_bits()
+            options["device_map"] = {"": device}
         name, revision = choice.path or choice.hub, choice.revision if choice.path is None else None
-        changes = {**choice.config, **_label_names(recipe, facts)}
-        model = kind.from_pretrained(name, revision=revision, **changes, **how)
+        changes = {**choice.config, **_label_names(recipe, certified)}
+        model = kind.from_pretrained(name, revision=revision, **changes, **options)
     model.config.use_cache = False
-    model = _adapted(model, recipe)
+    model = _with_adapters(model, recipe)
     if recipe.checkpointing:
-        # Renamed in transformers 5.24; the old name goes away in version 6.
+        # transformers 5.24 renames the method; version 6 removes the old name.
         enable = (
             getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
         )
         enable({"use_reentrant": False})
-    placed: torch.nn.Module = model if choice.bits else model.to(device)
-    return placed
+    on_device: torch.nn.Module = model if choice.bits else model.to(device)
+    return on_device
 
 
-def skeleton(recipe: Recipe, config: Mapping[str, Any]) -> torch.nn.Module:
-    """The model without storage: shapes and dtypes alone."""
+def empty_model(recipe: Recipe, config: Mapping[str, Any]) -> torch.nn.Module:
+    """The model without storage: shapes and dtypes only."""
     import transformers
 
     dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}[recipe.model.weights]
-    plain = _plain(config)
+    config_object = _config_object(config)
     with torch.device("meta"):
-        model = getattr(transformers, CLASSES[recipe.task]).from_config(plain, dtype=dtype)
+        model = getattr(transformers, CLASSES[recipe.task]).from_config(config_object, dtype=dtype)
         unquantized = recipe.model.model_copy(update={"bits": None})
-        adapted: torch.nn.Module = _adapted(model, recipe.model_copy(update={"model": unquantized}))
+        adapted: torch.nn.Module = _with_adapters(model, recipe.model_copy(update={"model": unquantized}))
         return adapted
 
 
-def _plain(config: Mapping[str, Any]) -> Any:
-    """The config as an object, and its model's module imported: what an import computes must not land on a device."""
+def _config_object(config: Mapping[str, Any]) -> Any:
+    """The config as a transformers object. The import of its model's module happens here, because values that an import
+    computes must not land on a device."""
     import transformers
 
-    plain = transformers.AutoConfig.for_model(**config)
-    module = type(plain).__module__.replace("configuration_", "modeling_")
+    config_object = transformers.AutoConfig.for_model(**config)
+    module = type(config_object).__module__.replace("configuration_", "modeling_")
     with suppress(ModuleNotFoundError):
         importlib.import_module(module)
-    return plain
+    return config_object
 
 
-def _adapted(model: Any, recipe: Recipe) -> Any:
-    """The model with low-rank adapters, where the recipe has some."""
+def _with_adapters(model: Any, recipe: Recipe) -> Any:
+    """The model with the low-rank adapters of the recipe, if it has any."""
     if recipe.lora is None:
         return model
     import peft
@@ -133,18 +134,18 @@ def _adapted(model: Any, recipe: Recipe) -> Any:
         target_modules=list(recipe.lora.modules), task_type="CAUSAL_LM" if recipe.task == "causal_lm" else "TOKEN_CLS",
     )  # fmt: skip
     with warnings.catch_warnings():
-        # peft 0.21 asks transformers 5.24 for a property by its old name.
+        # peft 0.21 uses the old name of a property of transformers 5.24.
         warnings.simplefilter("ignore", FutureWarning)
         return peft.get_peft_model(model, lora)
 
 
-def _label_names(recipe: Recipe, facts: CertifiedSet) -> Mapping[str, Any]:
+def _label_names(recipe: Recipe, certified: CertifiedSet) -> Mapping[str, Any]:
     if recipe.task == "causal_lm":
         return {}
-    names = facts.labels
+    names = certified.labels
     if not names:
-        path = "labels[]" if facts.kind == "layout" else "labels"
-        names = tuple(str(i) for i in range((facts.number(path, "maximum") or 0) + 1))
+        path = "labels[]" if certified.kind == "layout" else "labels"
+        names = tuple(str(i) for i in range((certified.number(path, "maximum") or 0) + 1))
     return {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
 
 

@@ -1,8 +1,8 @@
-"""What a model takes, read from its config, and whether a data set fits it, from the certificate's statistics
-alone.
+"""The limits of a model, read from its config, and whether a data set fits them, by the statistics of its certificate.
 
-Every check yields a ``Fault``; nothing stops at the first. Each limit is the one that would be a device-side assert, a
-CUBLAS error, a NaN or silence on the GPU (docs/hazards.md).
+No weights, no GPU and no shard are read. Every check yields its faults, so that all are listed at once. Beyond each
+limit, training ends with a device-side assert, a CUBLAS error or a NaN, or it silently learns nothing useful
+(docs/hazards.md).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pipeline.train.faults import Fault, Weight
 from pipeline.train.recipe import Recipe
 from pipeline.train.rows import CertifiedSet
 
-# What a model takes, read from its config: without weights, without a GPU.
+# The limits of a model.
 
 
 ROPE_MODELS = frozenset(
@@ -39,21 +39,21 @@ ROPE_MODELS = frozenset(
         "granite",
     }
 )
-"""Causal models whose positions are computed, not looked up: too long a sequence degrades in silence."""
+"""Causal models that compute positions and look none up: a sequence that is too long silently degrades."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A model to be trained.
+    """A model to train.
 
     Attributes:
         name: folder or hub id, for messages.
-        config: its config.json.
-        limits: as ``pipeline.models.families`` reads them; ``embedding_rows`` 0 where the config says none.
-        labels: label names in order of their ids, empty where the config names none of its own.
-        dtype: of the stored weights, "" where not said.
-        tokenizer_digest, template_digest: of the tokenizer beside the model, None where there is none.
-        rotary: whether positions are computed rather than looked up.
+        config: content of its config.json.
+        limits: as ``pipeline.models.families`` reads them; ``embedding_rows`` is 0 where the config has none.
+        labels: label names in the order of their ids; empty where the config has only placeholders.
+        dtype: of the stored weights; "" where the config has none.
+        tokenizer_digest, template_digest: of the tokenizer in the folder of the model; None without one.
+        rotary: whether the model computes positions and looks none up.
     """
 
     name: str
@@ -72,12 +72,12 @@ class Target:
 
 
 def target_of(model: Any, *, changes: Mapping[str, Any] | None = None) -> Target:
-    """What a model takes.
+    """The limits of a model.
 
     Args:
-        model: a folder with config.json, a config.json, a config as a mapping, a transformers config, or a model (of
-            a model the embedding matrix itself is counted, which a config may misstate after a resize).
-        changes: values that take the place of the config's.
+        model: a folder with config.json, a config.json, a config as a mapping, a transformers config, or a model. For a
+            model the rows of the embedding matrix count, because a config may be wrong after a resize.
+        changes: values that replace those of the config.
 
     Raises:
         RefusedError: there is no config, or it cannot be read.
@@ -143,16 +143,16 @@ def _target(
 
 
 def _limits(config: dict[str, Any], rows: int | None, num_labels: int | None) -> Limits:
-    """The family table's reading of a config."""
+    """The limits that ``pipeline.models.families`` reads from a config."""
     plain = {key: value for key, value in config.items() if key not in ("id2label", "label2id", "num_labels")}
     pad = plain.get("pad_token_id")
     if isinstance(pad, int) and pad < 0:
-        del plain["pad_token_id"]  # -1 stands for none in some configs
+        del plain["pad_token_id"]  # some configs write -1 for none
     return limits_of(plain, None, rows, None, None, num_labels)
 
 
 def _names(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Label names, empty where they are the placeholders that transformers makes."""
+    """The label names; empty where they are the placeholders of transformers."""
     names = config.get("id2label")
     if not isinstance(names, Mapping) or not names:
         return ()
@@ -161,20 +161,20 @@ def _names(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _count(config: Mapping[str, Any]) -> int | None:
-    """Labels of a model in a folder; a base model's two placeholders stand for none."""
+    """Number of labels of a model in a folder; None for the two placeholders of a base model."""
     names = config.get("id2label") or ()
     return len(names) if _names(config) or len(names) != 2 else None
 
 
 def _embedding_rows(model: Any) -> int | None:
-    """Rows of the input embedding as it stands (sharded or quantized ones know their number as well)."""
+    """Number of rows of the input embedding, also of a sharded or quantized one."""
     embedding = model.get_input_embeddings()
     count = getattr(embedding, "num_embeddings", None)
     return int(count) if count else None
 
 
 def _tokenizer_digests(folder: Path) -> tuple[str | None, str | None]:
-    """Digests of the tokenizer and chat template beside a model, as certificates state them."""
+    """Digests of the tokenizer and the chat template in the folder of a model, computed as for a certificate."""
     if not (folder / "tokenizer.json").is_file():
         return None, None
     from pipeline.errors import TokenizerError
@@ -191,7 +191,7 @@ def _tokenizer_digests(folder: Path) -> tuple[str | None, str | None]:
     return canonical_digest(files.state), template
 
 
-# Whether a data set fits a model, from the certificate's statistics alone. No shard is read.
+# Whether a data set fits a model.
 
 
 TASK_KINDS = {
@@ -199,76 +199,76 @@ TASK_KINDS = {
     "text_classification": ("table",),
     "causal_lm": ("chat", "tokens", "table"),
 }
-"""Kinds of data set that each task of a recipe learns from."""
+"""The kinds of data sets for each task of a recipe."""
 RESIZE = "use the model's own tokenizer, or resize the embedding (`resize_token_embeddings`) and give the resized model"
 
 
-def fit_faults(facts: CertifiedSet, target: Target, *, fp16: bool = False) -> list[Fault]:
-    """Everything about the data set that the model cannot take.
+def fit_faults(certified: CertifiedSet, target: Target, *, fp16: bool = False) -> list[Fault]:
+    """The properties of a data set that exceed or contradict the limits of a model.
 
     Args:
-        facts: the data set.
+        certified: the data set.
         target: the model.
         fp16: whether training runs in float16.
     """
     checks = (_embedding, _positions, _boxes, _labels, _family, _pad, _pages, _tokenizer, _finite)
-    faults = [fault for check in checks for fault in check(facts, target)]
+    faults = [fault for check in checks for fault in check(certified, target)]
     return faults + list(_dtype(target, fp16))
 
 
-def schedule_faults(facts: CertifiedSet, *, world: int, per_rank: int) -> Iterator[Fault]:
-    """Whether every rank gets a whole batch.
+def schedule_faults(certified: CertifiedSet, *, world: int, per_rank: int) -> Iterator[Fault]:
+    """The fault that some rank gets no full batch.
 
     Args:
-        facts: the data set.
+        certified: the data set.
         world: number of ranks.
-        per_rank: samples of one step on one rank.
+        per_rank: number of samples of one step on one rank.
     """
-    if facts.rows < world * per_rank:
+    if certified.rows < world * per_rank:
         yield Fault(
-            "rows", "fewer samples than one step of all ranks takes", f"{facts.rows} samples",
+            "rows", "fewer samples than one step of all ranks takes", f"{certified.rows} samples",
             f"at least {world} ranks × {per_rank}", "use fewer ranks or smaller batches",
         )  # fmt: skip
 
 
-def task_faults(facts: CertifiedSet, recipe: Recipe) -> Iterator[Fault]:
-    """Whether the recipe's task learns from this kind of data set."""
-    if facts.kind not in TASK_KINDS[recipe.task]:
+def task_faults(certified: CertifiedSet, recipe: Recipe) -> Iterator[Fault]:
+    """The faults of a data set that the task of the recipe cannot learn from."""
+    if certified.kind not in TASK_KINDS[recipe.task]:
         yield Fault(
-            "task", "the recipe's task does not learn from this kind of data", f"kind {facts.kind}",
+            "task", "the recipe's task does not learn from this kind of data", f"kind {certified.kind}",
             f"kind {' or '.join(TASK_KINDS[recipe.task])}", "choose another recipe",
         )  # fmt: skip
-    elif "labels" not in facts.columns:
+    elif "labels" not in certified.columns:
         yield Fault("task", "the data set has no labels", remedy="name the label column in the schema")
-    if "rejected_input_ids" in facts.columns:
+    if "rejected_input_ids" in certified.columns:
         yield Fault(
             "task", "preference pairs", "chosen and rejected answers", "one answer",
             "train them with a preference trainer; the gate works there as well",
         )  # fmt: skip
 
 
-def _embedding(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
+def _embedding(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
     rows = target.limits.embedding_rows
     if not rows:
         return
     for column in ("input_ids", "rejected_input_ids"):
-        top = facts.number(f"{column}[]", "maximum")
+        top = certified.number(f"{column}[]", "maximum")
         if top is not None and top >= rows:
             yield Fault(
                 "embedding_rows", f"token ids in `{column}` beyond the embedding matrix", f"id {top}",
                 f"at most {rows - 1} ({rows} rows)", RESIZE,
             )  # fmt: skip
-    low = facts.number("input_ids[]", "minimum")
+    low = certified.number("input_ids[]", "minimum")
     if low is not None and low < 0:
         yield Fault("embedding_rows", "negative token ids", f"id {low}", "at least 0")
 
 
-def _positions(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
-    limit, longest = target.limits.max_tokens, facts.number("input_ids", "longest")
+def _positions(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
+    limit, longest = target.limits.max_tokens, certified.number("input_ids", "longest")
     if limit is None or longest is None or longest <= limit:
         return
-    packed = "position_ids" in facts.columns
-    top = facts.number("position_ids[]", "maximum") if packed else None
+    packed = "position_ids" in certified.columns
+    top = certified.number("position_ids[]", "maximum") if packed else None
     if top is not None and top < limit and target.rotary:
         return  # packed conversations, each short enough
     effect = "answers beyond it degrade in silence" if target.rotary else "a device-side assert"
@@ -279,11 +279,11 @@ def _positions(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
     )  # fmt: skip
 
 
-def _boxes(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
-    if "bbox" not in facts.columns or target.limits.family is None:
+def _boxes(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
+    if "bbox" not in certified.columns or target.limits.family is None:
         return
     limits = target.limits
-    floats = facts.statistics.get("bbox[][]", {}).get("maximum")
+    floats = certified.statistics.get("bbox[][]", {}).get("maximum")
     if isinstance(floats, str) != limits.float_boxes:
         yield Fault(
             "boxes", "boxes of another kind than the model reads",
@@ -292,7 +292,7 @@ def _boxes(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
             "name the model's `family` in the schema and run the pipeline again",
         )  # fmt: skip
         return
-    top, low = facts.number("bbox[][]", "maximum"), facts.number("bbox[][]", "minimum")
+    top, low = certified.number("bbox[][]", "maximum"), certified.number("bbox[][]", "minimum")
     bound = min(limits.box_max, (limits.box_rows or 1 << 30) - 1)
     if top is not None and top > bound:
         yield Fault("boxes", "coordinates beyond the 2-D positions", str(top), f"at most {bound:g}")
@@ -300,14 +300,14 @@ def _boxes(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
         yield Fault("boxes", "negative coordinates", str(low), "at least 0")
 
 
-def _labels(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
-    if facts.kind not in ("layout", "table"):
+def _labels(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
+    if certified.kind not in ("layout", "table"):
         return
-    path = "labels[]" if facts.kind == "layout" else "labels"
-    top, count = facts.number(path, "maximum"), target.limits.num_labels
-    names = facts.labels
+    path = "labels[]" if certified.kind == "layout" else "labels"
+    top, count = certified.number(path, "maximum"), target.limits.num_labels
+    names = certified.labels
     known = len(names) or (None if top is None else top + 1)
-    if facts.kind == "layout" and "labels" not in facts.columns:
+    if certified.kind == "layout" and "labels" not in certified.columns:
         yield Fault("labels", "the data set has no labels", remedy="declare `layout: labels:` in the schema")
     elif count is not None and known is not None and known > count:
         yield Fault(
@@ -325,47 +325,47 @@ def _labels(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
         )  # fmt: skip
 
 
-def _family(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
-    made, found = facts.limits.get("family"), target.limits.family
+def _family(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
+    made, found = certified.limits.get("family"), target.limits.family
     made = "layoutlmv2" if made == "layoutxlm" else made
-    if facts.kind == "layout" and made != found:
+    if certified.kind == "layout" and made != found:
         yield Fault(
             "family", "made for another model family", f"{made}", f"{found or target.model_type or 'unknown'}",
             "name the model's `family` in the schema and run the pipeline again",
         )  # fmt: skip
-    if facts.kind == "chat" and found is not None:
-        yield Fault("family", "conversations for a document model", facts.kind, target.model_type)
+    if certified.kind == "chat" and found is not None:
+        yield Fault("family", "conversations for a document model", certified.kind, target.model_type)
 
 
-def _pad(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
-    made, own = facts.limits.get("pad_id"), target.limits.pad_id
-    if facts.kind == "layout" and made is not None and own is not None and made != own:
+def _pad(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
+    made, own = certified.limits.get("pad_id"), target.limits.pad_id
+    if certified.kind == "layout" and made is not None and own is not None and made != own:
         yield Fault(
             "pad", "another pad id: positions count from it", f"{made}", f"{own}",
             "use the model's own tokenizer in the schema",
         )  # fmt: skip
 
 
-def _pages(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
+def _pages(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
     image = target.limits.image
-    if facts.kind != "layout" or image is None:
+    if certified.kind != "layout" or image is None:
         return
-    if "page_id" not in facts.columns:
+    if "page_id" not in certified.columns:
         if target.limits.family == "layoutlmv2":
             yield Fault("pages", "the model needs page images and the data set has none",
                         remedy="declare `layout: image:` in the schema")  # fmt: skip
         return
-    if missing := facts.number("page_id", "nulls"):
+    if missing := certified.number("page_id", "nulls"):
         yield Fault("pages", "samples without a page image", f"{missing} samples", "an image each",
                     "they are trained with a white page", Weight.WARN)  # fmt: skip
-    made = (facts.limits.get("image") or {}).get("side")
+    made = (certified.limits.get("image") or {}).get("side")
     if made is not None and int(made) != image.side:
         yield Fault("pages", "page images of another size", f"{made} × {made}", f"{image.side} × {image.side}",
                     "name the model's config in the schema and run the pipeline again")  # fmt: skip
 
 
-def _tokenizer(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
-    digest, template = facts.tokenizer.get("digest"), facts.contract.get("template")
+def _tokenizer(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
+    digest, template = certified.tokenizer.get("digest"), certified.contract.get("template")
     if digest and target.tokenizer_digest and digest != target.tokenizer_digest:
         yield Fault(
             "tokenizer", "the model's tokenizer is another one", f"digest {digest[:12]}…",
@@ -381,8 +381,8 @@ def _tokenizer(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
         )  # fmt: skip
 
 
-def _finite(facts: CertifiedSet, target: Target) -> Iterator[Fault]:
-    for path, numbers in sorted(facts.statistics.items()):
+def _finite(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
+    for path, numbers in sorted(certified.statistics.items()):
         if lost := numbers.get("not_finite"):
             weight = Weight.REFUSE if path.startswith("bbox") else Weight.WARN
             yield Fault("finite", f"NaN or infinity in `{path}`", f"{lost} values", "none", weight=weight)

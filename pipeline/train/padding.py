@@ -1,4 +1,4 @@
-"""How each column of a sample is padded, and how page images are copied and normalized."""
+"""Padding of the columns of samples, and copying and normalizing of page images."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ import torch
 from pipeline.shards.schemas import IGNORE
 from pipeline.train.rows import CertifiedSet, Int64s, Values, mapped
 
-# How each column of a sample is padded for its model family, and to what type.
-
 
 @dataclass(frozen=True, slots=True)
 class Pad:
-    """Padding of one column.
+    """The padding of one column.
 
     Attributes:
         column: of the shard.
-        value: what stands on pads: a number, or the four of a box.
+        value: the value of pads: a number, or the four numbers of a box.
         dtype: of the tensor.
     """
 
@@ -31,14 +29,13 @@ class Pad:
     dtype: torch.dtype = torch.int64
 
 
-def pads_of(facts: CertifiedSet) -> tuple[Pad, ...]:
+def pads_of(certified: CertifiedSet) -> tuple[Pad, ...]:
     """The padded columns of a data set, in the order of the shard.
 
-    Token ids get the pad id that the samples were judged with (where a tokenizer has none: 0, which no loss and no
-    attention ever sees). Labels get -100 by their place, never by comparing ids with a pad token: where pad = eos,
-    the end of a turn stays learned.
+    Token ids get the pad id of the certificate; without one 0, which no loss and no attention uses. Labels get -100 by
+    their position, never by a comparison with the pad id: where pad = eos, the model still learns the end of a turn.
     """
-    known = facts.limits
+    known = certified.limits
     pad_id = known.get("pad_id")
     box = tuple(float(number) for number in known.get("pad_box") or (0, 0, 0, 0))
     floats = bool(known.get("float_boxes"))
@@ -49,18 +46,18 @@ def pads_of(facts: CertifiedSet) -> tuple[Pad, ...]:
         "labels": Pad("labels", IGNORE),
         "position_ids": Pad("position_ids", 0),
     }
-    lists = {name for name, kind, _ in facts.fields if kind.startswith("list<")}
-    return tuple(rules[name] for name in facts.columns if name in rules and name in lists)
+    lists = {name for name, kind, _ in certified.fields if kind.startswith("list<")}
+    return tuple(rules[name] for name in certified.columns if name in rules and name in lists)
 
 
 def padded(values: Sequence[Values], pad: Pad, width: int, *, pin: bool = False) -> torch.Tensor:
-    """Samples under each other, padded on the right.
+    """Samples as one tensor, padded on the right.
 
     Args:
-        values: one array a sample, [length] or [length, 4].
-        pad: the column's rule.
+        values: one array per sample, [length] or [length, 4].
+        pad: the padding of the column.
         width: padded length; no sample is longer.
-        pin: whether the tensor lies in page-locked memory, from where a card copies by itself.
+        pin: whether the tensor is in page-locked memory, from which a GPU copies without the CPU.
 
     Returns:
         [samples, width] or [samples, width, 4].
@@ -77,13 +74,10 @@ def padded(values: Sequence[Values], pad: Pad, width: int, *, pin: bool = False)
 
 
 def as_array(value: Any) -> Values:
-    """A sample's values from whatever a data set's format gives."""
+    """The values of a sample as an array, from any format of a data set."""
     if isinstance(value, torch.Tensor):
         return value.numpy()
     return np.asarray(value)
-
-
-# Page images: found by their page, copied as uint8, normalized where the model is.
 
 
 WHITE = 255
@@ -92,12 +86,12 @@ MISSING = -1
 
 @dataclass(frozen=True, slots=True)
 class Normalization:
-    """``(pixel · scale − mean) / std`` a channel, as the family's image processor does it.
+    """``(pixel · scale − mean) / std`` per channel, as in the image processor of the family.
 
     Attributes:
-        name: argument of the model that takes the pixels.
-        side: pixels a side.
-        scale, mean, std: see above; mean and std one number a channel.
+        name: argument of the model for the pixels.
+        side: height and width in pixels.
+        scale, mean, std: of the formula; mean and std have one number per channel.
     """
 
     name: str
@@ -107,19 +101,19 @@ class Normalization:
     std: tuple[float, ...]
 
     def __call__(self, pixels: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """Normalize uint8 [n, 3, side, side] on the device it lies on."""
+        """Normalize pixels, uint8 [n, 3, side, side], on their device."""
         mean = torch.tensor(self.mean, dtype=torch.float32, device=pixels.device).view(-1, 1, 1)
         std = torch.tensor(self.std, dtype=torch.float32, device=pixels.device).view(-1, 1, 1)
         return pixels.to(torch.float32).mul_(self.scale).sub_(mean).div_(std).to(dtype)
 
 
-def normalization(facts: CertifiedSet) -> Normalization | None:
-    """How the family of a data set takes pixels, None where there are none."""
-    image = facts.limits.get("image")
-    if image is None or not facts.pages or "page_id" not in facts.columns:
+def normalization(certified: CertifiedSet) -> Normalization | None:
+    """The normalization for the family of a data set; None for a data set without pages."""
+    image = certified.limits.get("image")
+    if image is None or not certified.pages or "page_id" not in certified.columns:
         return None
     return Normalization(
-        name="image" if facts.limits["family"] in ("layoutlmv2", "layoutxlm") else "pixel_values",
+        name="image" if certified.limits["family"] in ("layoutlmv2", "layoutxlm") else "pixel_values",
         side=int(image["side"]),
         scale=float(image["scale"]),
         mean=tuple(float(number) for number in image["mean"]),
@@ -130,8 +124,8 @@ def normalization(facts: CertifiedSet) -> Normalization | None:
 class Pages:
     """The page images of a data set, memory-mapped."""
 
-    def __init__(self, facts: CertifiedSet) -> None:
-        table = mapped(facts.clean, facts.pages_name, facts.pages)
+    def __init__(self, certified: CertifiedSet) -> None:
+        table = mapped(certified.clean, certified.pages_name, certified.pages)
         self._ids = table["page_id"].combine_chunks()
         self._chunks = [_matrix(chunk) for chunk in table["pixels"].chunks]
         sizes = np.array([len(chunk) for chunk in self._chunks], np.int64)
@@ -139,14 +133,14 @@ class Pages:
         self._firsts = self._ends - sizes
 
     def places(self, page_ids: pa.ChunkedArray) -> Int64s:
-        """Row of each page, int64; ``MISSING`` for a null."""
+        """Row of each page, int64 [n]; ``MISSING`` for a null."""
         import pyarrow.compute as pc
 
         found = pc.fill_null(pc.index_in(page_ids, value_set=self._ids), MISSING)
         return found.to_numpy().astype(np.int64)  # type: ignore[no-any-return]
 
     def batch(self, places: Int64s, side: int, *, pin: bool = False) -> torch.Tensor:
-        """Pixels of some pages, uint8 [n, 3, side, side]; a missing page is white."""
+        """The pixels of some pages, uint8 [n, 3, side, side]; a missing page is white."""
         out = torch.empty((len(places), 3 * side * side), dtype=torch.uint8, pin_memory=pin)
         flat = out.numpy()
         chunks = np.searchsorted(self._ends, places, side="right")

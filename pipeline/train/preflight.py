@@ -1,4 +1,4 @@
-"""Preflight: everything that speaks against a job, found before anything is put on a card, and told at once."""
+"""Preflight: find all faults of a job before it uses a GPU."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from pipeline.train.train import budget_of
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """What preflight found.
+    """The result of preflight.
 
     Attributes:
-        faults: all that speaks against the job, those that stop it and those that do not.
+        faults: all faults of the job, also those that do not stop it.
         parameters: of the model.
-        needed: estimated peak of a step.
-        largest: most tokens of a micro-batch that the smallest card holds, 0 where none does; None without a card.
-        cards: GPUs of this machine.
+        needed: estimated memory at the peak of a step.
+        largest: largest number of tokens of a micro-batch on the smallest GPU, 0 where no sample fits; None without a
+            GPU.
+        cards: the GPUs of this machine.
     """
 
     faults: tuple[Fault, ...]
@@ -35,20 +36,20 @@ class Preflight:
     cards: tuple[environment.Card, ...]
 
 
-def preflight(facts: CertifiedSet, recipe: Recipe, *, world: int = 1, device: str = "cuda") -> Preflight:
-    """Judge a job.
+def preflight(certified: CertifiedSet, recipe: Recipe, *, world: int = 1, device: str = "cuda") -> Preflight:
+    """Check a job.
 
     Args:
-        facts: the data set.
-        recipe: what is to be trained, its model resolved.
+        certified: the data set.
+        recipe: the recipe, which names the model.
         world: number of ranks.
-        device: "cuda"; "cpu" leaves the machine out.
+        device: "cuda"; with "cpu" the GPUs and the driver are not checked.
 
     Raises:
         SchemaError: the recipe names no model.
-        RefusedError: the model's config cannot be read: nothing can be judged.
+        RefusedError: the config of the model cannot be read.
     """
-    config = config_of(recipe, facts)
+    config = config_of(recipe, certified)
     target = (
         target_of(Path(recipe.model.path), changes=recipe.model.config)
         if recipe.model.path
@@ -56,20 +57,20 @@ def preflight(facts: CertifiedSet, recipe: Recipe, *, world: int = 1, device: st
             {name: value for name, value in config.items() if name not in ("id2label", "label2id")}
         )
     )
-    faults = [*task_faults(facts, recipe), *fit_faults(facts, target), *environment.libraries()]
-    faults += schedule_faults(facts, world=world, per_rank=max(1, recipe.batch.micro_batches // world))
+    faults = [*task_faults(certified, recipe), *fit_faults(certified, target), *environment.libraries()]
+    faults += schedule_faults(certified, world=world, per_rank=max(1, recipe.batch.micro_batches // world))
     found = environment.cards() if device == "cuda" else []
     if device == "cuda":
         local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         faults += environment.machine(bf16=recipe.precision == "bf16", local_world=local)
-    counted, budget = memory.parameters(recipe, facts), budget_of(facts, recipe)
-    length = facts.number("input_ids", "longest") or 1
+    counted, budget = memory.parameters(recipe, certified), budget_of(certified, recipe)
+    length = certified.number("input_ids", "longest") or 1
     if recipe.checkpointing and not counted.checkpointing:
         faults.append(
             Fault("checkpointing", "this model cannot recompute its activations", "checkpointing: true",
                   "checkpointing: false", "set it so in the recipe, and lower `batch: tokens:` instead")
         )  # fmt: skip
-    share = memory.supervised_share(facts)
+    share = memory.supervised_share(certified)
     needed = memory.estimate(recipe, counted, config, budget, length, share)
     largest = None
     if found:

@@ -1,4 +1,4 @@
-"""The progress of a job: loss and gradient norm one step late, a stop at the first NaN, a line every few steps."""
+"""The progress of a job: the loss and gradient norm of each step, a stop at the first NaN, and the log of metrics."""
 
 from __future__ import annotations
 
@@ -16,25 +16,22 @@ from pipeline.errors import CleanroomError, Exit
 from pipeline.train.batches import Step
 from pipeline.train.rows import Int64s
 
-# Watching a job without stopping the card: loss and gradient norm, one step late, and a stop at the first
-# NaN.
-
 
 class DivergedError(CleanroomError):
-    """A loss or gradient that is no finite number; the weights of the last checkpoint are untouched by it."""
+    """A loss or gradient is not finite. The last checkpoint has the weights of before."""
 
     exit = Exit.REFUSED
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What one step gave.
+class StepResult:
+    """The result of one step.
 
     Attributes:
         step: its number, from 0.
-        loss: mean over the supervised labels of the step, of all ranks.
+        loss: mean over the supervised labels of the step on all ranks.
         norm: of the gradients of all ranks, before clipping.
-        samples: what went into it.
+        samples: the samples of the step.
     """
 
     step: int
@@ -44,12 +41,12 @@ class Seen:
 
 
 class LossWatch:
-    """Loss and norm of each step, read when they are there: the card is never waited for.
+    """The loss and the gradient norm of each step, read one step later, so that the GPU never waits.
 
-    On a GPU the numbers are copied to page-locked memory behind the step, and read after the next one is launched.
+    A GPU copies the numbers to page-locked memory after the step; they are read after the launch of the next one.
 
     Args:
-        names: sample ids of some rows, for the message at a stop.
+        names: gives the sample ids of some rows, for the error message.
     """
 
     def __init__(self, names: Callable[[Int64s], list[str]]) -> None:
@@ -57,24 +54,24 @@ class LossWatch:
         self._pending: list[tuple[int, torch.Tensor, torch.cuda.Event | None, Step]] = []
 
     def push(self, step: int, loss: torch.Tensor, norm: torch.Tensor, samples: Step) -> None:
-        """Note a step that was launched: scalars on its device."""
+        """Add a launched step; loss and norm are scalars on its device."""
         both = torch.stack([loss.detach().float().reshape(()), norm.detach().float().reshape(())])
         event = None
         if both.is_cuda:
-            place = torch.empty(2, pin_memory=True)
-            place.copy_(both, non_blocking=True)
+            pinned = torch.empty(2, pin_memory=True)
+            pinned.copy_(both, non_blocking=True)
             event = torch.cuda.Event()  # type: ignore[no-untyped-call]
             event.record()
-            both = place
+            both = pinned
         self._pending.append((step, both, event, samples))
 
-    def read(self, keep: int = 1) -> list[Seen]:
-        """Steps whose numbers are there, all but the last ``keep``.
+    def read(self, keep: int = 1) -> list[StepResult]:
+        """The results of all pending steps except the last ``keep``.
 
         Raises:
-            DivergedError: one of them is not finite.
+            DivergedError: a loss or norm is not finite.
         """
-        seen = []
+        results = []
         while len(self._pending) > keep:
             step, both, event, samples = self._pending.pop(0)
             if event is not None:
@@ -88,20 +85,17 @@ class LossWatch:
                     remedy="certified samples hold nothing that gives a NaN by itself: lower `optimizer: rate:`, or "
                     "train in bf16 or fp32; `python -m pipeline explain` replays the batch",
                 )
-            seen.append(Seen(step, loss, norm, samples))
-        return seen
-
-
-# What a job tells of itself: one JSON line and one line for people every few steps, and a plot of the loss.
+            results.append(StepResult(step, loss, norm, samples))
+        return results
 
 
 class Metrics:
-    """Loss, throughput and memory of a job; written by the first rank only.
+    """The loss, throughput and memory of a job, written by the first rank only.
 
     Args:
-        folder: of the job; ``metrics.jsonl`` and ``loss.svg`` go there.
-        device: whose memory is told.
-        unit: what a useful unit of work is called beside tokens ("pages" or "samples").
+        folder: of the job, for ``metrics.jsonl`` and ``loss.svg``.
+        device: the device whose memory is measured.
+        unit: the name of a sample in the metrics ("pages" or "samples").
     """
 
     def __init__(self, folder: Path, device: torch.device, unit: str) -> None:
@@ -113,14 +107,14 @@ class Metrics:
         self.losses: list[tuple[int, float]] = []
 
     def count(self, tokens: int, padded: int, samples: int) -> None:
-        """Add a step's work, of all ranks: real tokens, tokens with pads, samples."""
+        """Add the work of a step on all ranks: number of tokens, of tokens with pads, and of samples."""
         self._tokens += tokens
         self._padded += padded
         self._samples += samples
         self._steps += 1
 
     def log(self, step: int, loss: float, norm: float, rate: float) -> dict[str, Any]:
-        """Write what was counted since the last call."""
+        """Write the metrics since the last call as one line of JSON, and return them."""
         seconds = time.perf_counter() - self._since
         line = {
             "step": step,
@@ -142,7 +136,7 @@ class Metrics:
         return line
 
     def close(self) -> None:
-        """Draw the loss and end."""
+        """Close the file and draw the loss."""
         self._file.close()
         if self.losses:
             (self._folder / "loss.svg").write_text(plot(self.losses))
@@ -153,17 +147,17 @@ def plot(points: Sequence[tuple[int, float]], width: int = 720, height: int = 32
     margin = 48
     steps, losses = [s for s, _ in points], [v for _, v in points]
     low, high = min(losses), max(losses)
-    across, up = max(1, steps[-1] - steps[0]), (high - low) or 1.0
-    places = " ".join(
-        f"{margin + (s - steps[0]) / across * (width - 2 * margin):.1f},"
-        f"{height - margin - (v - low) / up * (height - 2 * margin):.1f}"
+    x_range, y_range = max(1, steps[-1] - steps[0]), (high - low) or 1.0
+    polyline = " ".join(
+        f"{margin + (s - steps[0]) / x_range * (width - 2 * margin):.1f},"
+        f"{height - margin - (v - low) / y_range * (height - 2 * margin):.1f}"
         for s, v in points
     )
     frame = f"M{margin},{margin} V{height - margin} H{width - margin}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-size="12">'
         f'<rect width="{width}" height="{height}" fill="white"/><path d="{frame}" fill="none" stroke="#888"/>'
-        f'<polyline points="{places}" fill="none" stroke="#0b6" stroke-width="1.5"/>'
+        f'<polyline points="{polyline}" fill="none" stroke="#0b6" stroke-width="1.5"/>'
         f'<text x="4" y="{margin + 4}">{high:.4g}</text><text x="4" y="{height - margin + 4}">{low:.4g}</text>'
         f'<text x="{margin}" y="{height - 28}">{steps[0]}</text>'
         f'<text x="{width - margin}" y="{height - 28}" text-anchor="end">step {steps[-1]}</text>'

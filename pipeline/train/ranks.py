@@ -1,4 +1,4 @@
-"""The processes of one job, as ``torchrun`` starts them: one a GPU."""
+"""The processes of one job, one per GPU, as ``torchrun`` starts them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pipeline.errors import RefusedError
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """This process among all.
+    """This process among all processes of the job.
 
     Attributes:
-        rank, world: number of this process, and of all.
-        device: what it computes on.
+        rank, world: index of this process, and number of processes.
+        device: the device of this process.
     """
 
     rank: int
@@ -30,16 +30,16 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """Whether this process writes and speaks for all."""
+        """Whether this process writes the files and messages of the job."""
         return self.rank == 0
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Wait for all processes."""
         if self.world > 1:
             dist.barrier(device_ids=None if self.device.index is None else [self.device.index])
 
     def same(self, what: str, value: str) -> None:
-        """Raise ``RefusedError`` on every rank unless all have the same value (a root digest, a recipe)."""
+        """Raise ``RefusedError`` on every rank unless all ranks have the same value (a root digest, a recipe)."""
         if self.world == 1:
             return
         values: list[str | None] = [None] * self.world
@@ -53,36 +53,36 @@ class Ranks:
 
 
 def replicated(module: torch.nn.Module, ranks: Ranks) -> torch.nn.Module:
-    """The module with gradients averaged over all ranks; its buffers are constants and stay where they are."""
+    """The module with gradients averaged over all ranks. Its buffers are constants and are not synchronized."""
     known = inspect.signature(torch.nn.parallel.DistributedDataParallel).parameters
-    quiet = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+    option = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
     devices = [ranks.device.index] if ranks.device.type == "cuda" else None
-    how: dict[str, Any] = {quiet: False}
+    options: dict[str, Any] = {option: False}
     return torch.nn.parallel.DistributedDataParallel(
-        module, device_ids=devices, gradient_as_bucket_view=True, **how
+        module, device_ids=devices, gradient_as_bucket_view=True, **options
     )
 
 
 def world_size() -> int:
-    """Number of processes of this job, before any of them talks to another."""
+    """Number of processes of this job, from the environment."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 @contextmanager
 def joined(device: str) -> Iterator[Ranks]:
-    """Join the other processes; leave them at the end.
+    """Join the other processes of the job, and leave them at the end.
 
     Args:
         device: "cuda" or "cpu".
     """
     world, local = world_size(), int(os.environ.get("LOCAL_RANK", "0"))
-    place = torch.device("cuda", local) if device == "cuda" else torch.device("cpu")
+    own = torch.device("cuda", local) if device == "cuda" else torch.device("cpu")
     if device == "cuda":
-        torch.cuda.set_device(place)
+        torch.cuda.set_device(own)
     if world > 1:
         dist.init_process_group("nccl" if device == "cuda" else "gloo")
     try:
-        yield Ranks(int(os.environ.get("RANK", "0")), world, place)
+        yield Ranks(int(os.environ.get("RANK", "0")), world, own)
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()

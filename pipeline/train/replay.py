@@ -1,4 +1,4 @@
-"""Replay a batch on the CPU and name the lookup that fails: its module, sample and token."""
+"""Replay a batch on the CPU to find the embedding lookup that fails: its module, sample and token."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from pipeline.shards.schemas import IGNORE
 from pipeline.train.batch_dump import Dumped, read_dump
 from pipeline.train.collate import RowCollator
 from pipeline.train.load import open_certified
-from pipeline.train.model import build, config_of, skeleton
+from pipeline.train.model import build, config_of, empty_model
 from pipeline.train.recipe import Recipe, recipe_of
 from pipeline.train.rows import CertifiedRows, CertifiedSet
 
 LARGEST = 1_500_000_000
-"""Parameters of the largest model whose whole forward pass is replayed; of larger ones the lookups alone."""
+"""Number of parameters up to which the whole forward pass is replayed; for larger models only the lookups of token
+ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A lookup that a card would answer with an assert, or a loss that is no number.
+    """A lookup that fails on a GPU with an assert, or a loss that is NaN.
 
     Attributes:
         module: name of the embedding, or "loss".
         sample: row of the data set.
-        token: index in the sample, None for a whole sample.
-        found: the index, or what the loss was.
-        rows: rows of the table.
+        token: index in the sample; None for the whole sample.
+        found: the index, or a description of the loss.
+        rows: number of rows of the table.
     """
 
     module: str
@@ -53,44 +54,50 @@ def replay_dump(dump: Path, clean: Path | None = None, model: Path | None = None
     """Replay the last step of a dump.
 
     Args:
-        dump: of ``train --dump-batches``.
-        clean: the data's folder, where it is not where the dump says.
-        model: the model's folder, where it is not the recipe's.
+        dump: a file of ``train --dump-batches``.
+        clean: the output folder of the data, if it has moved since the dump.
+        model: the folder of the model, if it is not that of the recipe.
+
+    Raises:
+        InputError: the file is not a dump, or holds no step.
+        RefusedError: the data is not certified.
     """
     head, steps = read_dump(dump)
     if not steps:
         raise InputError("the dump has no step", where=str(dump))
-    facts = open_certified(clean or str(head["clean"]), str(head["dataset"]))
-    told: dict[str, Any] = dict(head["recipe"])
+    certified = open_certified(clean or str(head["clean"]), str(head["dataset"]))
+    recipe: dict[str, Any] = dict(head["recipe"])
     if model is not None:
-        told["model"] = {**told["model"], "path": str(model)}
-    return replay(facts, recipe_of(told, str(dump)), steps[-1])
+        recipe["model"] = {**recipe["model"], "path": str(model)}
+    return replay(certified, recipe_of(recipe, str(dump)), steps[-1])
 
 
-def replay(facts: CertifiedSet, recipe: Recipe, step: Dumped) -> list[Failed]:
-    """Run a step's samples through the model on the CPU, each lookup watched; the weights are random.
+def replay(certified: CertifiedSet, recipe: Recipe, step: Dumped) -> list[Failed]:
+    """Run the samples of a step through the model on the CPU, with random weights, and check each lookup.
 
     Returns:
-        Every lookup that fails; empty when the batch is innocent.
+        Every lookup that fails; empty when the batch is not the cause.
     """
     causal = recipe.task == "causal_lm"
-    collator = RowCollator(CertifiedRows(facts), causal=causal)
-    counted = sum(p.numel() for p in skeleton(recipe, config_of(recipe, facts)).parameters())
+    collator = RowCollator(CertifiedRows(certified), causal=causal)
+    counted = sum(p.numel() for p in empty_model(recipe, config_of(recipe, certified)).parameters())
     model: Any = None
     if counted <= LARGEST:
-        model = build(recipe, facts, random_weights=True, device=torch.device("cpu")).eval().float()
+        model = build(recipe, certified, random_weights=True, device=torch.device("cpu")).eval().float()
     found: list[Failed] = []
     for micro in step.rows:
         rows = np.array([row for row in micro if row >= 0], np.int64)
         if not len(rows):
             continue
         tensors = collator.batch(rows, step.width).tensors
-        config = config_of(recipe, facts)
+        config = config_of(recipe, certified)
         found += _labels(
             tensors, rows, int(config.get("vocab_size", 0)) if causal else len(config["id2label"])
         )
         if model is None:
-            found += list(_table("input_ids", tensors["input_ids"], int(config.get("vocab_size", 0)), rows))
+            found += list(
+                _failed_lookups("input_ids", tensors["input_ids"], int(config.get("vocab_size", 0)), rows)
+            )
         else:
             found += _forward(model, tensors, rows, collator)
     return found
@@ -104,7 +111,7 @@ def _forward(
         name = collator.normalization.name
         inputs[name] = collator.normalization(inputs[name])
     found: list[Failed] = []
-    with _watched(model, rows, found), torch.no_grad():
+    with _checked_lookups(model, rows, found), torch.no_grad():
         try:
             logits = model(**inputs).logits
         except (IndexError, RuntimeError) as error:
@@ -118,17 +125,17 @@ def _forward(
 
 
 @contextmanager
-def _watched(model: Any, rows: Any, found: list[Failed]) -> Iterator[None]:
-    """Look at what every embedding is asked for, before it answers."""
+def _checked_lookups(model: Any, rows: Any, found: list[Failed]) -> Iterator[None]:
+    """Check the indices of every embedding before its lookup."""
 
-    def look(name: str) -> Any:
+    def hook_of(name: str) -> Any:
         def hook(module: Any, inputs: tuple[torch.Tensor, ...]) -> None:
-            found.extend(_table(name, inputs[0], module.num_embeddings, rows))
+            found.extend(_failed_lookups(name, inputs[0], module.num_embeddings, rows))
 
         return hook
 
     handles = [
-        module.register_forward_pre_hook(look(name))
+        module.register_forward_pre_hook(hook_of(name))
         for name, module in model.named_modules() if isinstance(module, torch.nn.Embedding)
     ]  # fmt: skip
     try:
@@ -138,22 +145,22 @@ def _watched(model: Any, rows: Any, found: list[Failed]) -> Iterator[None]:
             handle.remove()
 
 
-def _table(name: str, asked: torch.Tensor, size: int, rows: Any) -> Iterator[Failed]:
-    """The first index of each sample that is beyond a table."""
-    bad = (asked < 0) | (asked >= size)
+def _failed_lookups(name: str, indices: torch.Tensor, size: int, rows: Any) -> Iterator[Failed]:
+    """The first index of each sample that is outside a table of ``size`` rows."""
+    bad = (indices < 0) | (indices >= size)
     if bad.ndim < 2 or len(bad) not in (1, len(rows)):
         if bool(bad.any()):
-            yield Failed(name, int(rows[0]), None, f"index {int(asked[bad][0])}", size)
+            yield Failed(name, int(rows[0]), None, f"index {int(indices[bad][0])}", size)
         return
     for at in bad.flatten(1).any(dim=1).nonzero().view(-1).tolist():
         token = int(bad[at].flatten().nonzero()[0])
-        yield Failed(name, int(rows[at]), token, f"index {int(asked[at].flatten()[token])}", size)
+        yield Failed(name, int(rows[at]), token, f"index {int(indices[at].flatten()[token])}", size)
 
 
 def _labels(tensors: Mapping[str, torch.Tensor], rows: Any, classes: int) -> list[Failed]:
     labels = tensors["labels"]
-    asked = torch.where(labels == IGNORE, 0, labels)
-    found = list(_table("loss", asked, classes, rows)) if asked.ndim > 1 else []
+    indices = torch.where(labels == IGNORE, 0, labels)
+    found = list(_failed_lookups("loss", indices, classes, rows)) if indices.ndim > 1 else []
     learned = labels != IGNORE
     learned = learned[:, 1:] if "targets" in tensors else learned
     for at, row in enumerate(rows.tolist()):

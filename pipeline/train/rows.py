@@ -1,4 +1,4 @@
-"""A certified data set: what its certificate says, and its rows, memory-mapped and never copied."""
+"""A certified data set: its entry in the certificate, and its memory-mapped rows."""
 
 from __future__ import annotations
 
@@ -17,28 +17,25 @@ from pipeline.certificate.statement import Statement, datasets_of
 from pipeline.errors import RefusedError
 from pipeline.shards.files import Part, data_folder
 
-# What a certificate says of one data set: all that a training job may rely on without reading a shard.
-
-
 PAGES = ".pages"
-"""Ending of the name of a data set of page images."""
+"""Suffix of the name of a data set of page images."""
 
 
 @dataclass(frozen=True, slots=True)
 class CertifiedSet:
-    """One certified data set.
+    """One certified data set, as its certificate describes it; no shard is read for it.
 
     Attributes:
         clean: the output folder, absolute.
-        name: of the data set in it.
-        root: root digest of the whole folder.
-        contract: what the schema promises (kind, tokenizer, template, labels, limits, parameters …).
+        name: of the data set in the folder.
+        root: root digest of the folder.
+        contract: the promises of the schema (kind, tokenizer, template, labels, limits, parameters …).
         fields: name, type and nullability of each column, in words.
         rows: number of samples.
-        statistics: by column path, see ``pipeline.shards.statistics.ColumnStatistics``.
-        lengths: samples by token length, in buckets that double ("64" holds 33 to 64).
+        statistics: by column path (see ``pipeline.shards.statistics.ColumnStatistics``).
+        lengths: number of samples by token length, in buckets that double ("64" holds 33 to 64).
         parts: the shards, in order.
-        pages: shards of the page images, in order; empty where there are none.
+        pages: the shards of the page images, in order; empty without page images.
     """
 
     clean: Path
@@ -54,7 +51,7 @@ class CertifiedSet:
 
     @property
     def kind(self) -> str:
-        """layout, chat, table or tokens."""
+        """The kind of the schema: layout, chat, table or tokens."""
         return str(self.contract["kind"])
 
     @property
@@ -64,7 +61,7 @@ class CertifiedSet:
 
     @property
     def limits(self) -> Mapping[str, Any]:
-        """Limits of the model that the samples were judged for."""
+        """Limits of the model for which the samples are certified."""
         return dict(self.contract["limits"])
 
     @property
@@ -74,7 +71,7 @@ class CertifiedSet:
 
     @property
     def tokenizer(self) -> Mapping[str, Any]:
-        """Class, size, digests and special ids; empty where none was used."""
+        """Class, size, digests and special ids of the tokenizer; empty without one."""
         return dict(self.contract["tokenizer"] or {})
 
     @property
@@ -82,40 +79,40 @@ class CertifiedSet:
         """Name of the data set of page images."""
         return f"{self.contract['name']}{PAGES}"
 
-    def number(self, path: str, fact: str) -> int | None:
-        """A whole-number statistic of a column path, None where it is not known."""
-        value = self.statistics.get(path, {}).get(fact)
+    def number(self, path: str, statistic: str) -> int | None:
+        """An integer statistic of a column path; None where the certificate has none."""
+        value = self.statistics.get(path, {}).get(statistic)
         return None if value is None or isinstance(value, str) else int(value)
 
     def paths(self) -> tuple[str, ...]:
-        """The shards' names relative to ``clean``."""
+        """The names of the shards relative to ``clean``."""
         return tuple(f"{data_folder(self.name)}/{part.name}" for part in self.parts)
 
 
 def certified_set(clean: Path, statement: Statement, name: str) -> CertifiedSet:
-    """The facts of one data set of a certificate."""
-    facts, shards = statement.datasets[name], datasets_of(statement)
-    contract = dict(statement.predicate["contracts"][facts["contract"]]) | {"name": facts["contract"]}
-    pages = shards.get(f"{facts['contract']}{PAGES}", []) if not name.endswith(PAGES) else []
+    """One data set of a certificate."""
+    entry, shards = statement.datasets[name], datasets_of(statement)
+    contract = dict(statement.predicate["contracts"][entry["contract"]]) | {"name": entry["contract"]}
+    pages = shards.get(f"{entry['contract']}{PAGES}", []) if not name.endswith(PAGES) else []
     return CertifiedSet(
         clean=clean,
         name=name,
         root=statement.root,
         contract=contract,
-        fields=facts["fields"],
-        rows=int(facts["rows"]),
-        statistics=facts["statistics"],
-        lengths=facts["lengths"],
+        fields=entry["fields"],
+        rows=int(entry["rows"]),
+        statistics=entry["statistics"],
+        lengths=entry["lengths"],
         parts=tuple(shards[name]),
         pages=tuple(pages),
     )
 
 
 def resolve_split(statement: Statement, clean: Path, split: str | None) -> str:
-    """The data set that a user means: by its name, by its split alone, or the only one there is.
+    """The name of the data set that a user selects: by its name, by its split, or the only one.
 
     Raises:
-        RefusedError: there is none, or more than one could be meant.
+        RefusedError: no data set matches, or more than one.
     """
     names = [name for name in statement.datasets if not name.endswith(PAGES)]
     if split in statement.datasets:
@@ -133,21 +130,18 @@ def resolve_split(statement: Statement, clean: Path, split: str | None) -> str:
     )
 
 
-# List columns of a mapped table as flat values: any row is a view, whatever chunk it lies in.
-
-
 Int64s = npt.NDArray[np.int64]
 Values = npt.NDArray[Any]
 
 
 class RaggedColumn:
-    """A list column, read without a copy.
+    """A ragged array: a list column whose rows are views into the memory map.
 
     Args:
         column: lists of numbers, or of fixed-size lists of numbers; no list is null.
 
     Attributes:
-        lengths: int64 [rows].
+        lengths: length of each list, int64 [rows].
     """
 
     def __init__(self, column: pa.ChunkedArray) -> None:
@@ -166,12 +160,12 @@ class RaggedColumn:
         return len(self.lengths)
 
     def rows(self, indices: Iterable[int] | Int64s) -> list[Values]:
-        """The values of some rows, each a view into the mapped file."""
+        """The values of some rows, each a view into the memory map."""
         wanted = np.asarray(indices, np.int64)
         chunks = np.searchsorted(self._ends, wanted, side="right")
         return [
-            self._values[chunk][starts[place] : starts[place + 1]]
-            for chunk, place in zip(chunks.tolist(), (wanted - self._firsts[chunks]).tolist(), strict=True)
+            self._values[chunk][starts[row] : starts[row + 1]]
+            for chunk, row in zip(chunks.tolist(), (wanted - self._firsts[chunks]).tolist(), strict=True)
             for starts in (self._starts[chunk],)
         ]
 
@@ -184,15 +178,13 @@ def _flat(values: pa.Array) -> Values:
     return values.to_numpy(zero_copy_only=True)  # type: ignore[no-any-return]
 
 
-# Certified shards as rows: memory-mapped, never copied, a map-style data set for torch.
-
-
 def mapped(clean: Path, dataset: str, parts: Sequence[Part]) -> pa.Table:
-    """The shards of a data set one after the other, their bytes mapped from the disk.
+    """The shards of a data set as one memory-mapped table.
 
     Raises:
-        RefusedError: a shard has other rows than the certificate says (a stream cut at a batch border opens).
-        VerificationError: a shard is not there.
+        RefusedError: a shard has another number of rows than the certificate states (Arrow opens a stream that is cut
+            between two batches).
+        VerificationError: a shard is missing.
     """
     tables = []
     for part in parts:
@@ -211,20 +203,20 @@ def mapped(clean: Path, dataset: str, parts: Sequence[Part]) -> pa.Table:
 class CertifiedRows:
     """A map-style data set (``len``, ``[i]``) of certified rows.
 
-    It follows the protocol of ``torch.utils.data.Dataset`` without importing torch. A worker process gets the
-    place of the shards and maps them again; no row ever travels between processes.
+    It follows the protocol of ``torch.utils.data.Dataset`` without importing torch. A worker process maps the shards
+    again; no row moves between processes.
 
     Args:
-        facts: the data set.
+        certified: the data set.
 
     Attributes:
-        certified: the same facts.
+        certified: the data set.
         table: all rows, memory-mapped.
     """
 
-    def __init__(self, facts: CertifiedSet) -> None:
-        self.certified = facts
-        self.table = mapped(facts.clean, facts.name, facts.parts)
+    def __init__(self, certified: CertifiedSet) -> None:
+        self.certified = certified
+        self.table = mapped(certified.clean, certified.name, certified.parts)
         self._batches = self.table.to_batches()
         self._ends: list[int] = []
         for batch in self._batches:
@@ -254,7 +246,7 @@ class CertifiedRows:
         return type(self), (self.certified,)
 
     def _row(self, index: int) -> dict[str, Any]:
-        place = bisect_right(self._ends, index)
-        start = self._ends[place - 1] if place else 0
-        row: dict[str, Any] = self._batches[place].slice(index - start, 1).to_pylist()[0]
+        batch = bisect_right(self._ends, index)
+        start = self._ends[batch - 1] if batch else 0
+        row: dict[str, Any] = self._batches[batch].slice(index - start, 1).to_pylist()[0]
         return row

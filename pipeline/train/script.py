@@ -1,5 +1,6 @@
-"""A training script as a tree: which calls it makes, with what, and what their results are called. It never
-runs.
+"""The syntax tree of a training script: its calls, their arguments and the names of their results.
+
+The script is parsed, never run.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ class Call:
     """One call.
 
     Attributes:
-        name: last part of what is called ("from_pretrained").
-        owner: what stands before it ("AutoTokenizer", "model"), "" for a plain function.
-        node: of the tree.
-        result: name that the result is given, "" where it has none.
-        looped: whether it stands in a loop.
+        name: name of the function or method ("from_pretrained").
+        owner: the object of a method ("AutoTokenizer", "model"); "" for a function.
+        node: in the syntax tree.
+        result: variable of the result; "" without one.
+        looped: whether the call is in a loop.
     """
 
     name: str
@@ -42,16 +43,16 @@ class Call:
         return any(keyword.arg == key for keyword in self.node.keywords)
 
     def value(self, key: str) -> ast.expr | None:
-        """A keyword argument's expression."""
+        """The expression of a keyword argument; None where it is not given."""
         return next((keyword.value for keyword in self.node.keywords if keyword.arg == key), None)
 
     def text(self, key: str) -> str:
-        """A keyword argument as written, "" where it is not given."""
+        """A keyword argument as written; "" where it is not given."""
         value = self.value(key)
         return "" if value is None else ast.unparse(value)
 
     def first(self) -> str:
-        """The first positional argument as written."""
+        """The first positional argument as written; "" without one."""
         return ast.unparse(self.node.args[0]) if self.node.args else ""
 
 
@@ -59,11 +60,11 @@ class Script:
     """All calls and assignments of a script, in order.
 
     Args:
-        text: its source.
-        name: for messages.
+        text: source of the script.
+        name: name of the file, for messages.
 
     Raises:
-        InputError: it is no Python.
+        InputError: the source is not Python.
     """
 
     def __init__(self, text: str, name: str) -> None:
@@ -106,7 +107,7 @@ class Script:
                 yield ast.unparse(node.targets[0]), ast.unparse(node.value), node.lineno
 
     def resolved(self, text: str) -> str:
-        """What a name stands for, where the script assigns it a constant once; else the text itself."""
+        """The constant of a name that the script assigns once; else the text itself."""
         return self.constants.get(text, text)
 
     def _constants(self) -> dict[str, str]:

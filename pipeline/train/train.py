@@ -1,4 +1,4 @@
-"""A training job on one page: gate, preflight, model, steps, checkpoints.
+"""A training job: model, optimizer, steps and checkpoints over certified rows.
 
 python -m pipeline train clean --recipe layoutlmv3 --model /models/layoutlmv3-base
 torchrun --nproc-per-node 8 -m pipeline train clean --recipe llama-lora --model /models/llama
@@ -18,61 +18,56 @@ import torch
 from pipeline.errors import RefusedError
 from pipeline.train.batch_dump import BatchDump
 from pipeline.train.batches import FILLER, Batches, Budget, Step
-from pipeline.train.checkpoint import Place, checkpoints, load_weights, prune, resume, save
+from pipeline.train.checkpoint import Position, checkpoints, load_weights, prune, resume, save
 from pipeline.train.collate import Minibatch, RowCollator, TaskLoss
 from pipeline.train.model import build
-from pipeline.train.progress import LossWatch, Metrics, Seen
+from pipeline.train.progress import LossWatch, Metrics, StepResult
 from pipeline.train.ranks import Ranks, joined, replicated
 from pipeline.train.recipe import Optimizer, Recipe
 from pipeline.train.rows import CertifiedRows, CertifiedSet, Int64s
 
-# AdamW over what is trained, and the learning rate by step.
 
-
-def adamw(parameters: Iterable[torch.nn.Parameter], told: Optimizer, *, fused: bool) -> torch.optim.AdamW:
-    """AdamW; vectors (biases, norms) are not decayed."""
+def adamw(parameters: Iterable[torch.nn.Parameter], options: Optimizer, *, fused: bool) -> torch.optim.AdamW:
+    """AdamW over the trained parameters, without weight decay for vectors (biases, norms)."""
     trained = [parameter for parameter in parameters if parameter.requires_grad]
     groups = [
-        {"params": [p for p in trained if p.ndim > 1], "weight_decay": told.weight_decay},
+        {"params": [p for p in trained if p.ndim > 1], "weight_decay": options.weight_decay},
         {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(
         [group for group in groups if group["params"]],
-        lr=told.rate, betas=told.betas, eps=told.epsilon, fused=fused,
+        lr=options.rate, betas=options.betas, eps=options.epsilon, fused=fused,
     )  # fmt: skip
 
 
-def learning_rate(told: Optimizer, step: int, steps: int) -> float:
-    """Learning rate of a step, counted from 0: it rises over the warm-up, then follows the schedule to 0."""
-    warm = round(told.warmup * steps)
-    if step < warm:
-        return told.rate * (step + 1) / warm
-    done = (step - warm) / max(1, steps - warm)
-    if told.schedule == "linear":
-        return told.rate * (1 - done)
-    if told.schedule == "cosine":
-        return told.rate * 0.5 * (1 + math.cos(math.pi * done))
-    return told.rate
-
-
-# A training job on one page: gate → preflight → model → steps → checkpoints.
+def learning_rate(options: Optimizer, step: int, steps: int) -> float:
+    """The learning rate of a step, counted from 0: it rises during the warm-up, then follows the schedule to 0."""
+    warmup = round(options.warmup * steps)
+    if step < warmup:
+        return options.rate * (step + 1) / warmup
+    done = (step - warmup) / max(1, steps - warmup)
+    if options.schedule == "linear":
+        return options.rate * (1 - done)
+    if options.schedule == "cosine":
+        return options.rate * 0.5 * (1 + math.cos(math.pi * done))
+    return options.rate
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is to be trained, judged fit by ``pipeline.train.preflight`` before.
+    """A training job; ``pipeline.train.preflight`` checks it before.
 
     Attributes:
-        facts: the certified data set.
-        recipe: how.
+        certified: the certified data set.
+        recipe: the recipe.
         out: folder for checkpoints, metrics and plots.
         device: "cuda"; "cpu" for tests.
-        random_weights: whether the model starts from its config alone.
-        go_on: whether the last checkpoint in ``out`` is taken up.
-        dump: whether the last batches of each rank are kept on the disk.
+        random_weights: whether the model starts from its config with random weights.
+        go_on: whether the job resumes from the last checkpoint in ``out``.
+        dump: whether each rank writes its last batches to the disk.
     """
 
-    facts: CertifiedSet
+    certified: CertifiedSet
     recipe: Recipe
     out: Path
     device: str = "cuda"
@@ -83,7 +78,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What a job gave: updates done, every loss logged, the last checkpoint and the last line of metrics."""
+    """The result of a job: number of updates, logged losses by step, last checkpoint, last line of metrics."""
 
     steps: int
     losses: tuple[tuple[int, float], ...]
@@ -91,17 +86,17 @@ class Trained:
     metrics: dict[str, Any]
 
 
-def budget_of(facts: CertifiedSet, recipe: Recipe) -> Budget:
-    """Size of micro-batches: the recipe's, within what the model and the data have."""
-    limit = facts.limits.get("max_tokens") or facts.number("input_ids", "longest") or 1
-    image = facts.limits.get("image") if facts.pages else None
+def budget_of(certified: CertifiedSet, recipe: Recipe) -> Budget:
+    """The size of micro-batches: that of the recipe, with the longest sample that model and data allow."""
+    limit = certified.limits.get("max_tokens") or certified.number("input_ids", "longest") or 1
+    image = certified.limits.get("image") if certified.pages else None
     patches = (
-        (int(image["side"]) // 16) ** 2 + 1 if image and facts.limits.get("family") == "layoutlmv3" else 0
+        (int(image["side"]) // 16) ** 2 + 1 if image and certified.limits.get("family") == "layoutlmv3" else 0
     )
-    told = recipe.batch
+    options = recipe.batch
     return Budget(
-        tokens=told.tokens, samples=told.samples, micro_batches=told.micro_batches, longest=int(limit),
-        multiple=told.multiple, overhead=patches, pad_to_longest=told.pad_to_longest,
+        tokens=options.tokens, samples=options.samples, micro_batches=options.micro_batches, longest=int(limit),
+        multiple=options.multiple, overhead=patches, pad_to_longest=options.pad_to_longest,
     )  # fmt: skip
 
 
@@ -109,11 +104,11 @@ def train(job: Job) -> Trained:
     """Run a job to its end.
 
     Raises:
-        RefusedError: the ranks disagree, or a checkpoint is of other data.
-        DivergedError: a loss or gradient is no finite number; the samples are named.
+        RefusedError: the ranks have different data, or a checkpoint belongs to other data.
+        DivergedError: a loss or gradient is not finite; the error names the samples.
     """
     with joined(job.device) as ranks:
-        ranks.same("root digest", job.facts.root)
+        ranks.same("root digest", job.certified.root)
         return Loop(job, ranks).run()
 
 
@@ -123,11 +118,11 @@ class Loop:
     def __init__(self, job: Job, ranks: Ranks) -> None:
         recipe, cuda = job.recipe, ranks.device.type == "cuda"
         self.job, self.ranks, self.recipe = job, ranks, recipe
-        self.rows = CertifiedRows(job.facts)
+        self.rows = CertifiedRows(job.certified)
         self.collator = RowCollator(self.rows, causal=recipe.task == "causal_lm", pin=cuda)
-        self.order = Batches(self.collator.lengths, budget_of(job.facts, recipe), recipe.run.seed)
+        self.order = Batches(self.collator.lengths, budget_of(job.certified, recipe), recipe.run.seed)
         self.amp = torch.bfloat16 if recipe.precision == "bf16" else None
-        model = build(recipe, job.facts, random_weights=job.random_weights, device=ranks.device)
+        model = build(recipe, job.certified, random_weights=job.random_weights, device=ranks.device)
         self.model = model.train()
         pixels = self.amp if self.amp and recipe.model.weights == "bfloat16" else torch.float32
         self.loss: Any = TaskLoss(model, recipe.task, self.collator.normalization, pixels)
@@ -135,13 +130,13 @@ class Loop:
         self.optimizer = adamw(self.trained, recipe.optimizer, fused=cuda)
         self.start = self._resumed()
         if ranks.world > 1:
-            self._freeze_unreached()
+            self._freeze_unused()
             self.loss = replicated(self.loss, ranks)
         self.watch = LossWatch(self.names)
         self.steps = self._length()
 
     def run(self) -> Trained:
-        """Step after step; the card computes one while the next is laid out."""
+        """Run all steps. The GPU computes one step while the CPU prepares the next."""
         with ExitStack() as stack:
             metrics = Metrics(self.job.out, self.ranks.device, self._unit()) if self.ranks.first else None
             dump = self._dump() if self.job.dump else None
@@ -151,31 +146,33 @@ class Loop:
             return self._steps(metrics, dump)
 
     def _steps(self, metrics: Metrics | None, dump: BatchDump | None) -> Trained:
-        told, place, saved = self.recipe.run, self.start, self.job.out
+        options, position, saved = self.recipe.run, self.start, self.job.out
         line: dict[str, Any] = {}
-        for epoch, index, step in self.order.follow(place.epoch, place.index):
-            if place.step >= self.steps:
+        for epoch, index, step in self.order.follow(position.epoch, position.index):
+            if position.step >= self.steps:
                 break
             if dump is not None:
-                dump.write(place.step, step.of_rank(self.ranks.rank, self.ranks.world), step.width)
-            self.update(place.step, step)
-            place = Place(place.step + 1, epoch, index + 1, place.root, place.dataset, place.order)
-            last = place.step == self.steps
-            for seen in self.watch.read(keep=0 if last or place.step % told.save_every == 0 else 1):
-                line = self._log(metrics, seen) or line
-            if last or place.step % told.save_every == 0:
-                saved = self._save(place, line)
-        return Trained(place.step, tuple(metrics.losses) if metrics else (), saved, line)
+                dump.write(position.step, step.of_rank(self.ranks.rank, self.ranks.world), step.width)
+            self.update(position.step, step)
+            position = Position(
+                position.step + 1, epoch, index + 1, position.root, position.dataset, position.order
+            )
+            last = position.step == self.steps
+            for result in self.watch.read(keep=0 if last or position.step % options.save_every == 0 else 1):
+                line = self._log(metrics, result) or line
+            if last or position.step % options.save_every == 0:
+                saved = self._save(position, line)
+        return Trained(position.step, tuple(metrics.losses) if metrics else (), saved, line)
 
     def update(self, number: int, step: Step) -> None:
         """One update of the weights from this rank's micro-batches, averaged over all ranks."""
-        mine = step.of_rank(self.ranks.rank, self.ranks.world)
+        own = step.of_rank(self.ranks.rank, self.ranks.world)
         labels = self.collator.supervised(step.rows.ravel())
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.recipe.optimizer, number, self.steps)
         total = torch.zeros((), device=self.ranks.device)
-        for k, rows in enumerate(mine):
-            total += self._backward(number, k, rows, step, labels, last=k == len(mine) - 1)
+        for k, rows in enumerate(own):
+            total += self._backward(number, k, rows, step, labels, last=k == len(own) - 1)
         if self.ranks.world > 1:
             torch.distributed.all_reduce(total)
         norm = torch.nn.utils.clip_grad_norm_(self.trained, self.recipe.optimizer.clip or math.inf)
@@ -186,14 +183,14 @@ class Loop:
     def _backward(
         self, number: int, k: int, rows: Int64s, step: Step, labels: int, *, last: bool
     ) -> torch.Tensor:
-        """Add the gradient of one micro-batch; returns its loss summed."""
+        """Add the gradient of one micro-batch; returns the sum of its losses."""
         batch = self._batch(rows, step)
-        # Dropout depends on the micro-batch alone: the same after a resume, and on any number of ranks.
+        # Dropout depends on the micro-batch alone, so a resumed job and any number of ranks give the same.
         micro = self.ranks.rank + k * self.ranks.world
         _seed(self.recipe.run.seed, number, micro, self.ranks.device)
-        quiet = self.ranks.world > 1 and not last
+        no_sync = self.ranks.world > 1 and not last
         with (
-            self.loss.no_sync() if quiet else nullcontext(),
+            self.loss.no_sync() if no_sync else nullcontext(),
             torch.autocast(self.ranks.device.type, self.amp) if self.amp else nullcontext(),
         ):
             summed = self.loss(batch.tensors)
@@ -203,9 +200,9 @@ class Loop:
     def _batch(self, rows: Int64s, step: Step) -> Minibatch:
         return self.collator.batch(rows, step.width, int(step.samples()[0])).to(self.ranks.device)
 
-    def _freeze_unreached(self) -> None:
-        """Freeze parameters that no loss reaches (relative position biases, an unused visual part): every rank would
-        wait for their gradients. They are not updated either way."""
+    def _freeze_unused(self) -> None:
+        """Freeze parameters that do not affect the loss (relative position biases, an unused visual part), because
+        every rank would wait for their gradients. They are not updated in any case."""
         first = self.order.epoch(0)[0]
         rows = first.samples()[:1]
         with torch.autocast(self.ranks.device.type, self.amp) if self.amp else nullcontext():
@@ -214,27 +211,27 @@ class Loop:
             parameter.requires_grad_(parameter.grad is not None)
             parameter.grad = None
 
-    def _log(self, metrics: Metrics | None, seen: Seen) -> dict[str, Any] | None:
-        """Count a step whose loss is known; every few of them are told of."""
+    def _log(self, metrics: Metrics | None, result: StepResult) -> dict[str, Any] | None:
+        """Count a finished step; every ``log_every`` steps, write the metrics."""
         if metrics is None:
             return None
-        rows = seen.samples.samples()
-        metrics.count(self.collator.tokens(rows), seen.samples.rows.size * seen.samples.width, len(rows))
-        number = seen.step + 1
+        rows = result.samples.samples()
+        metrics.count(self.collator.tokens(rows), result.samples.rows.size * result.samples.width, len(rows))
+        number = result.step + 1
         if number not in (1, self.steps) and number % self.recipe.run.log_every:
             return None
         line = metrics.log(
-            number, seen.loss, seen.norm, learning_rate(self.recipe.optimizer, seen.step, self.steps)
+            number, result.loss, result.norm, learning_rate(self.recipe.optimizer, result.step, self.steps)
         )
         print("  ".join(f"{name} {value:.5g}" for name, value in line.items()), flush=True)  # noqa: T201
         return line
 
-    def _save(self, place: Place, line: dict[str, Any]) -> Path:
-        path = self.job.out / f"checkpoint-{place.step}"
+    def _save(self, position: Position, line: dict[str, Any]) -> Path:
+        path = self.job.out / f"checkpoint-{position.step}"
         if self.ranks.first:
             save(
                 self.job.out,
-                place,
+                position,
                 self.model,
                 self.optimizer,
                 {"recipe": self.recipe.to_json(), "last": line},
@@ -243,33 +240,39 @@ class Loop:
         self.ranks.wait()
         return path
 
-    def _resumed(self) -> Place:
-        """The place to begin at: the last checkpoint's, or the beginning."""
-        facts = self.job.facts
+    def _resumed(self) -> Position:
+        """The first position: that of the last checkpoint, or the start of the order."""
+        certified = self.job.certified
         found = checkpoints(self.job.out) if self.job.go_on else []
         if not found:
-            return Place(0, 0, 0, facts.root, facts.name, self.order.digest)
-        place = resume(found[-1], facts.root, facts.name, self.order.digest)
+            return Position(0, 0, 0, certified.root, certified.name, self.order.digest)
+        position = resume(found[-1], certified.root, certified.name, self.order.digest)
         load_weights(found[-1], self.model, self.optimizer, self.ranks.device)
-        return place
+        return position
 
     def _length(self) -> int:
-        told = self.recipe.run
-        if told.steps is not None:
-            return told.steps
-        return sum(len(self.order.epoch(epoch)) for epoch in range(told.epochs))
+        options = self.recipe.run
+        if options.steps is not None:
+            return options.steps
+        return sum(len(self.order.epoch(epoch)) for epoch in range(options.epochs))
 
     def _dump(self) -> BatchDump:
-        facts = self.job.facts
-        head = {"clean": str(facts.clean), "dataset": facts.name, "root": facts.root, "rank": self.ranks.rank,
-                "recipe": self.recipe.to_json(), "random_weights": self.job.random_weights}  # fmt: skip
+        certified = self.job.certified
+        head = {
+            "clean": str(certified.clean),
+            "dataset": certified.name,
+            "root": certified.root,
+            "rank": self.ranks.rank,
+            "recipe": self.recipe.to_json(),
+            "random_weights": self.job.random_weights,
+        }
         return BatchDump(self.job.out / f"batches-rank{self.ranks.rank}.jsonl", head)
 
     def _unit(self) -> str:
-        return "pages" if self.job.facts.kind == "layout" else "samples"
+        return "pages" if self.job.certified.kind == "layout" else "samples"
 
     def names(self, rows: Int64s) -> list[str]:
-        """Sample ids of some rows, at most 64."""
+        """The sample ids of some rows, at most 64."""
         return [self.rows[int(row)]["sample_id"] for row in rows.ravel()[:64] if row != FILLER]
 
 
@@ -282,7 +285,7 @@ def _seed(seed: int, step: int, micro: int, device: torch.device) -> None:
 
 
 def check_world(recipe: Recipe, world: int) -> None:
-    """Raise ``RefusedError`` where the ranks cannot share a step's micro-batches evenly."""
+    """Raise ``RefusedError`` where the number of micro-batches of a step is not a multiple of the number of ranks."""
     micro = recipe.batch.micro_batches
     if micro % world:
         raise RefusedError(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.certificate import cache as caches
-from pipeline.certificate.cache import HashCache, KeptFile
+from pipeline.certificate.cache import CacheFile, HashCache
 from pipeline.shards.files import file_sha256
 
 
@@ -115,13 +115,13 @@ def test_where_the_clock_is_coarse_it_is_hashed_again(
 ) -> None:
     monkeypatch.setattr(caches, "TICK_NS", 0)
     digest, mtime = written(folder)
-    exact = caches.stamp
+    exact = caches.file_stamp
 
     def rounded(path: str | Path) -> caches.Stamp | None:
         found = exact(path)
         return found and (*found[:4], found[4] - found[4] % coarse)
 
-    monkeypatch.setattr(caches, "stamp", rounded)
+    monkeypatch.setattr(caches, "file_stamp", rounded)
     cache = cache_of(folder)
     cache.learn_written("shard", digest, mtime)
     cache.save()
@@ -171,7 +171,7 @@ def test_what_another_user_wrote_is_not_read(folder: Path, monkeypatch: pytest.M
     "value", [None, [], 1, {"a": 1}, {"a": [[1], "f" * 64]}, {"a": [[1, 2, 3, 4, 5], "x"]}, {"a": [1, 2]}]
 )
 def test_another_form_is_worthless(folder: Path, value: object) -> None:
-    KeptFile(folder, place=folder.parent / "kept").write(value)
+    CacheFile(folder, cache=folder.parent / "kept").write(value)
     assert cache_of(folder).recall("a") is None
 
 
@@ -184,9 +184,9 @@ def test_a_link_laid_in_its_place_is_replaced_and_not_written_through(folder: Pa
     place = kept(folder)
     place.unlink()
     place.symlink_to(tmp_path / "else")
-    KeptFile(folder, place=folder.parent / "kept").write({"x": 1})
+    CacheFile(folder, cache=folder.parent / "kept").write({"x": 1})
     assert (tmp_path / "else").read_text() == "other"
-    assert KeptFile(folder, place=folder.parent / "kept").read() == {"x": 1}
+    assert CacheFile(folder, cache=folder.parent / "kept").read() == {"x": 1}
 
 
 VALUES = st.recursive(
@@ -198,13 +198,13 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_notes_are_read_as_they_were_written(tmp_path_factory: pytest.TempPathFactory, value: object) -> None:
-    notes = KeptFile(Path("/somewhere"), place=tmp_path_factory.getbasetemp() / "notes")
+    notes = CacheFile(Path("/somewhere"), cache=tmp_path_factory.getbasetemp() / "notes")
     notes.write(value)
     assert notes.read() == json.loads(json.dumps(value))
 
 
 def test_two_folders_and_two_kinds_have_notes_of_their_own(tmp_path: Path) -> None:
-    all_ = [KeptFile(tmp_path / name, suffix, tmp_path / "kept") for name in "ab" for suffix in ("", ".run")]
+    all_ = [CacheFile(tmp_path / name, suffix, tmp_path / "kept") for name in "ab" for suffix in ("", ".run")]
     for number, notes in enumerate(all_):
         notes.write(number)
     assert [notes.read() for notes in all_] == [0, 1, 2, 3]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.certificate.statement import Statement, parse, state
+from pipeline.certificate.statement import Statement, make_statement, parse
 from tests import runs
 
 GOLDEN = Path(__file__).parent / "golden_certificate.json"
@@ -18,7 +18,7 @@ def statement(tmp_path: Path) -> Statement:
     from pipeline.shards.writer import empty_shard
 
     empty = {"demo.eval": empty_shard(tmp_path, runs.SCHEMA, fsync=False)}
-    return state(runs.inputs(), receipts, empty)
+    return make_statement(runs.inputs(), receipts, empty)
 
 
 def test_the_bytes_are_those_of_the_golden_file(tmp_path: Path) -> None:
@@ -48,8 +48,8 @@ def test_shards_come_in_the_order_of_sources_never_of_completion(tmp_path: Path)
     receipts = [runs.receipt(tmp_path, f"{name}.csv", 4) for name in "dacb"]
     empty = {"demo.eval": receipts[0].parts["demo.train"][0]}
     orders = [receipts, receipts[::-1], sorted(receipts, key=lambda r: r.source)]
-    assert len({state(runs.inputs(), order, empty).to_bytes() for order in orders}) == 1
-    parts = state(runs.inputs(), receipts, empty).datasets["demo.train"]["parts"]
+    assert len({make_statement(runs.inputs(), order, empty).to_bytes() for order in orders}) == 1
+    parts = make_statement(runs.inputs(), receipts, empty).datasets["demo.train"]["parts"]
     expected = [p.name for r in sorted(receipts, key=lambda r: r.source) for p in r.parts["demo.train"]]
     assert parts == expected
 

@@ -92,12 +92,25 @@ def test_control_text_never_becomes_a_control_token(parts: list[str], token: str
     assert tokenizer.decode(ids) == text
 
 
+def offsets(tokenizer: Tokenizer, batch: list[str]) -> tuple[list[int], list[int], list[int], list[int]]:
+    """As ``Reference.offsets``, from the bytes: a token that holds part of a character spans all of it."""
+    ids, lengths, starts, ends = tokenizer.encode_bytes(batch)
+    owner = np.repeat(np.arange(len(batch)), lengths)
+    firsts, pasts = [], []
+    for i, start, end in zip(owner.tolist(), starts.tolist(), ends.tolist(), strict=True):
+        begun = np.cumsum((np.frombuffer(batch[i].encode(), np.uint8) & 0xC0) != 0x80)
+        first = int(begun[min(start, len(begun) - 1)]) - 1
+        firsts.append(first)
+        pasts.append(int(begun[max(end - 1, 0)]) if end > start else first)
+    return ids.tolist(), lengths.tolist(), firsts, pasts
+
+
 @pytest.mark.parametrize("name", ["tiny-llama3", "tiny-layoutlmv3"])
 @given(batch=st.lists(texts, max_size=5))
 def test_places_are_the_references(name: str, batch: list[str]) -> None:
     tokenizer = load(Spec(path=name), TINY)
-    for ours, theirs in zip(tokenizer.encode_offsets(batch), tokenizer.reference.offsets(batch), strict=True):
-        assert ours.tolist() == theirs.tolist()
+    for ours, theirs in zip(offsets(tokenizer, batch), tokenizer.reference.offsets(batch), strict=True):
+        assert ours == theirs.tolist()
 
 
 @given(st.lists(texts, min_size=1, max_size=4))
@@ -216,7 +229,5 @@ def test_places_of_large_vocabularies_are_the_references(shared: Path, name: str
 
     tokenizer = load(Spec(path=name), shared / "tokenizers")
     probes = selftest_texts()
-    for ours, theirs in zip(
-        tokenizer.encode_offsets(probes), tokenizer.reference.offsets(probes), strict=True
-    ):
-        assert np.array_equal(ours, theirs)
+    for ours, theirs in zip(offsets(tokenizer, probes), tokenizer.reference.offsets(probes), strict=True):
+        assert ours == theirs.tolist()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.certificate.cache import KeptFile
+from pipeline.certificate.cache import CacheFile
 from pipeline.certificate.folder import read_certificate
 from pipeline.report import token_budget
 from pipeline.report.events import Options, SilentWatch
@@ -47,7 +47,7 @@ def clean(tmp_path_factory: pytest.TempPathFactory, samples: Path) -> Path:
 
 def counted(clean: Path) -> dict[str, Any]:
     """The budgets, nothing kept before."""
-    KeptFile(clean, token_budget.SUFFIX).remove()
+    CacheFile(clean, token_budget.SUFFIX).remove()
     return token_budget.budgets(clean, read_certificate(clean))
 
 
@@ -67,7 +67,7 @@ def test_a_shard_is_read_once(clean: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_only_the_new_shard_is_read(clean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = counted(clean)
-    notes = KeptFile(clean, token_budget.SUFFIX)
+    notes = CacheFile(clean, token_budget.SUFFIX)
     kept = notes.read()
     kept.popitem()
     notes.write(kept)
@@ -89,13 +89,13 @@ def test_packed_samples_count_the_room_they_have(tmp_path: Path, samples: Path) 
 @pytest.mark.parametrize("value", [None, [], {"x": 1}, {"x": [1, 2]}, {"x": [1, 2, 3, 4, [["a", "b"]]]}])
 def test_kept_counts_of_another_form_are_counted_again(clean: Path, value: object) -> None:
     before = counted(clean)
-    KeptFile(clean, token_budget.SUFFIX).write(value)
+    CacheFile(clean, token_budget.SUFFIX).write(value)
     assert token_budget.budgets(clean, read_certificate(clean)) == before
 
 
 def test_damaged_or_cut_counts_are_counted_again(clean: Path) -> None:
     before = counted(clean)
-    path = KeptFile(clean, token_budget.SUFFIX).path
+    path = CacheFile(clean, token_budget.SUFFIX).path
     content = path.read_bytes()
     for damaged in (content[:-1], content[:-3] + bytes([content[-3] ^ 1]) + content[-2:], b""):
         path.write_bytes(damaged)

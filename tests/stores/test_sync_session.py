@@ -10,7 +10,7 @@ import pytest
 from pipeline.cli.app import main
 from pipeline.errors import BusyError
 from pipeline.stores import sync as clean_module
-from pipeline.stores.remote import Place, place_of
+from pipeline.stores.remote import RemoteFolder, open_remote
 from pipeline.stores.sync import fetched, session
 from tests import runs
 
@@ -33,10 +33,10 @@ def cli(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     return int(ended.value.code or 0)
 
 
-def content(place: Place) -> dict[str, bytes]:
+def content(folder: RemoteFolder) -> dict[str, bytes]:
     """What a reader of a store sees: hidden folders left out."""
-    names = [name for name in place.list() if name[0] != "."]
-    return {name: place.read(name) or b"" for name in names}
+    names = [name for name in folder.list() if name[0] != "."]
+    return {name: folder.read(name) or b"" for name in names}
 
 
 def publish(store: str, sources: dict[str, tuple[int, int]]) -> None:
@@ -51,18 +51,18 @@ def test_a_run_between_urls_gives_the_same_bytes_as_one_between_folders(
     raw, schema = tmp_path / "raw", tmp_path / "notes.yaml"
     raw.mkdir()
     schema.write_text(TABLE)
-    place = place_of(f"{store}/raw")
+    folder = open_remote(f"{store}/raw")
     for round_ in range(3):
         for number in range(3 + round_):
             text = f'{{"id": "{number}", "text": "text {number * round_}"}}\n{{"id": ""}}\n'
             (raw / f"{number}.jsonl").write_text(text)
-            place.write(f"{number}.jsonl", text.encode())
+            folder.write(f"{number}.jsonl", text.encode())
         if round_ == 2:
             (raw / "0.jsonl").unlink()
-            place.remove("0.jsonl")
+            folder.remove("0.jsonl")
         assert cli(monkeypatch, "run", raw, tmp_path / "clean", "--schema", schema) == 0
         assert cli(monkeypatch, "run", f"{store}/raw", f"{store}/clean", "--schema", schema) == 0
-        assert content(place_of(f"{store}/clean")) == runs.tree(tmp_path / "clean")
+        assert content(open_remote(f"{store}/clean")) == runs.tree(tmp_path / "clean")
     assert cli(monkeypatch, "verify", f"{store}/clean", "--strict") == 0
 
 
@@ -76,7 +76,7 @@ def test_a_machine_that_never_saw_the_folder_builds_on_it(
         places.publish(outcome.statement)
     assert outcome.reused > 0
     runs.run(tmp_path / "scratch", {"a.csv": (20, 0), "b.csv": (5, 1)})
-    assert content(place_of(f"{store}/clean")) == runs.tree(tmp_path / "scratch")
+    assert content(open_remote(f"{store}/clean")) == runs.tree(tmp_path / "scratch")
 
 
 def test_the_quarantine_of_a_refused_run_lies_in_the_store(
@@ -93,7 +93,7 @@ def test_the_quarantine_of_a_refused_run_lies_in_the_store(
     assert cli(monkeypatch, "quarantine", "show", f"{store}/clean") == 0
     assert "0.jsonl, row 2" in capsys.readouterr().out
     assert cli(monkeypatch, *run, "1") == 0
-    assert not [name for name in place_of(f"{store}/clean").list() if name.startswith(".refused/")]
+    assert not [name for name in open_remote(f"{store}/clean").list() if name.startswith(".refused/")]
     assert cli(monkeypatch, "verify", f"{store}/clean", "--strict") == 0
 
 
@@ -111,7 +111,7 @@ def test_of_two_runs_that_began_together_one_publishes(
             with pytest.raises(BusyError, match="another run published"):
                 first.publish(mine)
     runs.run(tmp_path / "scratch", {"a.csv": (20, 2)})
-    kept = content(place_of(f"{store}/clean"))
+    kept = content(open_remote(f"{store}/clean"))
     expected = runs.tree(tmp_path / "scratch")
     # The shards that the other sent are named by nobody; they go when they are old.
     assert {name: kept[name] for name in expected} == expected
@@ -134,19 +134,19 @@ def test_a_run_killed_between_generation_and_certificate_is_put_right(
     class KilledError(BaseException):
         pass
 
-    def killed(self: Place, name: str, value: bytes) -> None:
+    def killed(self: RemoteFolder, name: str, value: bytes) -> None:
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(Place, "write", killed)
+        patch.setattr(RemoteFolder, "write", killed)
         with pytest.raises(KilledError):
             publish(store, {"a.csv": (20, 1)})
-    place = place_of(f"{store}/clean")
+    folder = open_remote(f"{store}/clean")
     runs.run(tmp_path / "before", {"a.csv": (20, 0)})
-    assert place.read("certificate.json") == (tmp_path / "before" / "certificate.json").read_bytes()
+    assert folder.read("certificate.json") == (tmp_path / "before" / "certificate.json").read_bytes()
     publish(store, {"a.csv": (20, 1)})
     runs.run(tmp_path / "scratch", {"a.csv": (20, 1)})
-    kept = content(place)
+    kept = content(folder)
     expected = runs.tree(tmp_path / "scratch")
     assert {name: kept[name] for name in expected} == expected
 
@@ -154,32 +154,32 @@ def test_a_run_killed_between_generation_and_certificate_is_put_right(
 def test_shards_stay_for_one_generation_and_go_when_they_are_old(
     store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = place_of(f"{store}/clean")
+    folder = open_remote(f"{store}/clean")
     publish(store, {"a.csv": (20, 0)})
-    first = {name for name in place.list() if name.startswith("demo.train/data")}
+    first = {name for name in folder.list() if name.startswith("demo.train/data")}
     publish(store, {"a.csv": (20, 1)})
-    second = {name for name in place.list() if name.startswith("demo.train/data")}
+    second = {name for name in folder.list() if name.startswith("demo.train/data")}
     gone = first - second
     assert gone
-    assert {f".previous/{name}" for name in gone} <= set(place.list())
+    assert {f".previous/{name}" for name in gone} <= set(folder.list())
     monkeypatch.setattr(clean_module, "GRACE_SECONDS", -1)
     time.sleep(0.01)
     publish(store, {"a.csv": (20, 2)})
     publish(store, {"a.csv": (20, 3)})
-    assert not {f".previous/{name}" for name in gone} & set(place.list())
-    assert len([name for name in place.list() if name.startswith(".generations/")]) == 2
+    assert not {f".previous/{name}" for name in gone} & set(folder.list())
+    assert len([name for name in folder.list() if name.startswith(".generations/")]) == 2
 
 
 def test_what_was_altered_in_a_store_is_found(store: str) -> None:
     from pipeline.certificate.verify import verify
 
     publish(store, {"a.csv": (20, 0)})
-    place = place_of(f"{store}/clean")
-    with fetched(f"{store}/clean") as folder:
-        assert verify(folder, strict=True).ok
-    name = next(name for name in place.list() if name.startswith("demo.train/data"))
-    damaged = bytearray(place.read(name) or b"")
+    with fetched(f"{store}/clean") as copy:
+        assert verify(copy, strict=True).ok
+    folder = open_remote(f"{store}/clean")
+    name = next(name for name in folder.list() if name.startswith("demo.train/data"))
+    damaged = bytearray(folder.read(name) or b"")
     damaged[100] ^= 1
-    place.write(name, bytes(damaged))
-    with fetched(f"{store}/clean") as folder:
-        assert [failure.code for failure in verify(folder).failures] == ["shard_altered"]
+    folder.write(name, bytes(damaged))
+    with fetched(f"{store}/clean") as copy:
+        assert [failure.code for failure in verify(copy).failures] == ["shard_altered"]

@@ -36,7 +36,7 @@ def test_a_job_learns_and_leaves_its_root(tmp_path: Path, kind: str) -> None:
     assert trained.steps == 60
     assert sum(losses(trained)[-5:]) / 5 < sum(losses(trained)[:5]) / 5 - 0.1
     state = json.loads((trained.checkpoint / "trainer_state.json").read_text())
-    assert state["place"]["root"] == told.facts.root
+    assert state["place"]["root"] == told.certified.root
     assert (tmp_path / "out/loss.svg").read_text().startswith("<svg")
     lines = [json.loads(line) for line in (tmp_path / "out/metrics.jsonl").read_text().splitlines()]
     assert lines[-1]["step"] == 60
@@ -123,7 +123,7 @@ def test_no_mask_gives_the_same_loss_as_a_mask(tmp_path: Path) -> None:
     from pipeline.train.model import build
 
     told = jobs.job(made.chat_folder(tmp_path / "clean"), tmp_path / "out")
-    model = build(told.recipe, told.facts, random_weights=True, device=torch.device("cpu")).eval()
+    model = build(told.recipe, told.certified, random_weights=True, device=torch.device("cpu")).eval()
     ids = torch.randint(4, 120, (3, 24))
     mask = torch.ones_like(ids)
     mask[0, 10:], mask[1, 20:] = 0, 0
@@ -139,8 +139,8 @@ def test_packed_conversations_do_not_see_one_another(tmp_path: Path) -> None:
     from pipeline.train.rows import CertifiedRows
 
     told = jobs.job(made.chat_folder(tmp_path / "clean", packed=True), tmp_path / "out")
-    model = build(told.recipe, told.facts, random_weights=True, device=torch.device("cpu")).eval()
-    loss, rows = TaskLoss(model, "causal_lm", None), CertifiedRows(told.facts)
+    model = build(told.recipe, told.certified, random_weights=True, device=torch.device("cpu")).eval()
+    loss, rows = TaskLoss(model, "causal_lm", None), CertifiedRows(told.certified)
     import numpy as np
 
     packed = float(loss(RowCollator(rows, causal=True).batch(np.array([1, 2]), 64).tensors).detach())

@@ -260,7 +260,7 @@ _CODES = _code_table()
 
 
 def read_fast(chunk: bytes) -> StoredCells:
-    """Cells of a chunk that holds whole ``<row>`` elements, then ``PAD``, and nothing else.
+    """Cells of a chunk of whole ``<row>`` elements and ``PADDING``.
 
     Raises ``Unusual`` for anything that is not written the usual way.
     """

@@ -96,8 +96,8 @@ def _stored_cells(archive: WorkbookArchive, part: str) -> Iterator[StoredCells]:
                 last = int(cells.rows[-1])
                 yield cells
     except Unusual:
-        for whole in any_cells.stream_rows(part, archive.chunks(part, CHUNK_BYTES)):
-            cells = _rows_after(whole, last)
+        for parsed in any_cells.stream_rows(part, archive.chunks(part, CHUNK_BYTES)):
+            cells = _rows_after(parsed, last)
             if len(cells.rows):
                 last = int(cells.rows[-1])
                 yield cells

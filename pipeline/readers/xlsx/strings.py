@@ -245,10 +245,10 @@ def _item_texts(data: bytes) -> pa.StringArray:
     owners = np.searchsorted(items, filled) - 1
     if len(owners) and owners[0] < 0:
         raise Unusual("a text outside of an item")
-    whole = [""] * len(items)
+    joined = [""] * len(items)
     for owner, text in zip(owners.tolist(), texts.to_pylist(), strict=True):
-        whole[owner] += text
-    return pa.array(whole, pa.string())
+        joined[owner] += text
+    return pa.array(joined, pa.string())
 
 
 def _strict_strings(part: str, chunks: Iterable[bytes]) -> Iterator[pa.StringArray]:

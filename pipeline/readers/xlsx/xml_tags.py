@@ -74,7 +74,6 @@ class Tags:
         closed: bool [n], whether the tag closes itself.
     """
 
-    data: bytes
     buffer: Bytes
     starts: Int64s
     ends: Int64s
@@ -96,9 +95,7 @@ def find_tags(data: bytes) -> Tags:
         ends = ends[np.minimum(np.searchsorted(ends, starts), len(ends) - 1)]
         if (ends <= starts).any() or (ends[:-1] >= starts[1:]).any():
             raise Unusual("tags do not pair")
-    return Tags(
-        data, buffer, starts, ends, buffer[starts + 1], buffer[starts + 2], buffer[ends - 1] == _SLASH
-    )
+    return Tags(buffer, starts, ends, buffer[starts + 1], buffer[starts + 2], buffer[ends - 1] == _SLASH)
 
 
 def number_at(buffer: Bytes, places: Int64s, most: int) -> tuple[Int64s, Int64s]:

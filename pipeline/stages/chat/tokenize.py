@@ -108,11 +108,6 @@ class ChatTokenizer:
         self._copies = copies_content(template.tree)
         self._shapes: dict[str, _Shape | None] = {}
 
-    @property
-    def copies(self) -> bool:
-        """Whether the template is proven to copy contents only, so that shapes are rendered once."""
-        return self._copies
-
     def encode(
         self,
         turns: Turns,

@@ -14,6 +14,7 @@ import polars as pl
 from pipeline.batch import Batch, Findings
 from pipeline.models.families import ImageSpec
 from pipeline.reasons import Reason
+from pipeline.schema.layout import Image as ImageSection
 from pipeline.schema.layout import Layout
 from pipeline.schema.model import LayoutSchema
 from pipeline.shards.files import file_sha256
@@ -222,7 +223,7 @@ class ImageStage:
     """
 
     context: Context[LayoutSchema]
-    image: Image
+    image: ImageSection
     refers: dict[str, str] = field(default_factory=dict)
     name: str = "images"
     _layout: Layout = field(init=False)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.cli.schema import turns_of
 from pipeline.models.chat_template import ChatTemplate
 from pipeline.models.tokenizer import load
+from pipeline.report.template import turns_of
 from pipeline.schema.model import Tokenizer as Spec
 from pipeline.stages.chat.tokenize import ChatTokenizer, trained_turns
 from tests.stages.chat import build

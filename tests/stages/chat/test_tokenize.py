@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.cli.schema import preview, turns_of
 from pipeline.errors import TokenizerError
 from pipeline.models.chat_template import ChatTemplate
 from pipeline.models.tokenizer import Tokenizer
 from pipeline.models.tokenizer_files import read_folder
 from pipeline.reasons import Reason
+from pipeline.report.template import preview, turns_of
 from pipeline.stages.chat.tokenize import ChatTokenizer, Encoded, trained_turns
 from tests.stages.chat import build
 
@@ -137,7 +137,6 @@ def test_vocabularies_that_mark_the_first_piece(shared: Path, tmp_path: Path, sc
 
 def test_a_template_that_decides_is_rendered_for_every_conversation() -> None:
     using = codec(DECIDING, tokenizer())
-    assert not using.copies
     plain: Chat = [("user", "q"), ("assistant", "a")]
     encoded = encode(using, plain, [("user", "q"), ("assistant", "the secret")], plain)
     assert [(i, reason) for i, reason, _ in encoded.problems] == [(1, Reason.TEMPLATE_DROPS_CONTENT)]
