@@ -96,7 +96,7 @@ CHUNK_BYTES = 4 * 2**20
 MOST_PART_BYTES = 64 * 2**20
 """Most inflated bytes of a part other than sheets and shared strings."""
 _READ_BYTES = 2**20
-"""Compressed bytes read at a time."""
+"""Bytes that are inflated at a time."""
 
 
 @dataclass(frozen=True, slots=True)
