@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -74,7 +76,9 @@ class Project:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setattr(caches, "RACY_NS", 0)
-    monkeypatch.setattr(rerun, "_program_files", lambda _: [["the program as it is"]])  # it may be edited meanwhile
+    monkeypatch.setattr(
+        rerun, "_program_files", lambda _: [["the program as it is"]]
+    )  # it may be edited meanwhile
     made, whole = Project(tmp_path), pipeline.run.run
 
     def counted(*arguments: Any) -> Summary:
@@ -326,3 +330,13 @@ def test_a_run_with_a_file_that_cannot_be_read_leaves_no_record(project: Project
     for _ in range(2):
         assert project.run().faults
     assert project.whole == 2
+
+
+def test_nothing_heavy_is_imported_before_a_change_is_found() -> None:
+    code = (
+        "import sys, pipeline.cli.run, pipeline.rerun\n"
+        "heavy = {'numpy', 'polars', 'pyarrow', 'pandera', 'pydantic', 'transformers', 'datasets'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -17,7 +17,6 @@ from pipeline.reasons import Policy, Reason
 from pipeline.report.events import SilentWatch
 from pipeline.report.metrics import dataset_tokens, findings_table
 from pipeline.report.token_budget import budgets, print_budgets
-from pipeline.schema.rules import describe
 
 if TYPE_CHECKING:
     from pipeline.findings import FileNote
@@ -181,6 +180,8 @@ def _print_schema(console: Console, stages: Stages, inputs: list[Input], path: s
         f"model: {limits.family or 'any'}, {limits.embedding_rows:,} embedding rows, positions {longest}",
         highlight=False,
     )
+    from pipeline.schema.rules import describe  # imports pandera and polars
+
     rules = Table("field", "must", "expected")
     for column, slug, expected in describe(schema):
         rules.add_row(escape(column), f"not be {slug}", escape(expected))
