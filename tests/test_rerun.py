@@ -74,7 +74,7 @@ class Project:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setattr(caches, "RACY_NS", 0)
-    monkeypatch.setattr(rerun, "_files", lambda _: [["the program as it is"]])  # it may be edited meanwhile
+    monkeypatch.setattr(rerun, "_program_files", lambda _: [["the program as it is"]])  # it may be edited meanwhile
     made, whole = Project(tmp_path), pipeline.run.run
 
     def counted(*arguments: Any) -> Summary:
@@ -229,7 +229,7 @@ def test_other_options_are_a_whole_run(project: Project, options: dict[str, Any]
     assert project.whole == 1
 
 
-@pytest.mark.parametrize("what", ["_installed", "_files"])
+@pytest.mark.parametrize("what", ["_installed_libraries", "_program_files"])
 def test_other_libraries_or_another_program_are_a_whole_run(
     project: Project, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
