@@ -220,10 +220,13 @@ class _Shard:
             where = pl.format("{}, row {}", pl.lit(self.place), "row")
             frames.append(
                 frame.select(
-                    pl.lit(self.receipt, pl.Int64).alias("receipt"), "row", "content_id",
-                    pl.lit(self.split).alias("split"), where.alias("place"),
+                    pl.lit(self.receipt, pl.Int64).alias("receipt"),
+                    "row",
+                    "content_id",
+                    pl.lit(self.split).alias("split"),
+                    where.alias("place"),
                 )
-            )  # fmt: skip
+            )
         return pl.concat(frames)
 
 

@@ -118,8 +118,11 @@ def test_it_says_what_a_whole_run_says(project: Project) -> None:
     assert told[0] == told[1]
     assert len(quick.notes) == 1
     assert (quick.notes, quick.faults, quick.totals, quick.reused) == (
-        whole.notes, whole.faults, whole.totals, whole.reused,
-    )  # fmt: skip
+        whole.notes,
+        whole.faults,
+        whole.totals,
+        whole.reused,
+    )
     assert quick.outcome == whole.outcome
 
 
@@ -181,10 +184,20 @@ def _certificate_edited(project: Project) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        _edited, _added, _removed, _renamed, _swapped, _unclaimed, _schema, _budget, _shard_lost, _shard_edited,
-        _certificate_gone, _certificate_edited,
+        _edited,
+        _added,
+        _removed,
+        _renamed,
+        _swapped,
+        _unclaimed,
+        _schema,
+        _budget,
+        _shard_lost,
+        _shard_edited,
+        _certificate_gone,
+        _certificate_edited,
     ],
-)  # fmt: skip
+)
 def test_any_change_is_found(project: Project, change: Callable[[Project], None]) -> None:
     change(project)
     assert project.rerun()
