@@ -20,9 +20,11 @@ def main() -> None:
     parser.add_argument("--only", choices=("chat", "layout", "reading"), help="one job alone")
     parser.add_argument("--rounds", type=int, default=0, help="rounds of each job (1 when quick, else 3)")
     parser.add_argument(
-        "--tokenizers", type=Path, default=ROOT / "data_samples" / "tokenizers",
+        "--tokenizers",
+        type=Path,
+        default=ROOT / "data_samples" / "tokenizers",
         help="folder with tokenizers (llama3 and layoutlmv3-base, or the small ones)",
-    )  # fmt: skip
+    )
     options = parser.parse_args()
     sizes, rounds = (QUICK, 1) if options.quick else (FULL, 3)
     results: list[dict[str, float | str]] = []

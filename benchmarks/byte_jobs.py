@@ -196,8 +196,10 @@ def _vendors(_: Path) -> Iterator[Job]:
     line = '40,20,120,20,120,40,40,40,Total, net\r\n200,20,240,20,240,40,200,40,"42\r\n'
     sroie = {"a.txt": line.encode(), "a.jpg": png, "b.txt": line.replace("200", "x").encode(), "b.jpg": png}
     yield _job("vendors/sroie", (), sroie, _page("sroie", ["*.txt"], ["*.jpg"]))
-    quads = [dict(zip(("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4"), c, strict=True)) for c in (
-        (40, 20, 120, 20, 120, 40, 40, 40), (200, 20, 240, 20, 240, 40, 200, 40))]  # fmt: skip
+    quads = [
+        dict(zip(("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4"), c, strict=True))
+        for c in ((40, 20, 120, 20, 120, 40, 40, 40), (200, 20, 240, 20, 240, 40, 200, 40))
+    ]
     read = [{"quad": quad, "text": text} for quad, text in zip(quads, ("Total", "42"), strict=True)]
     lines = [{"category": "total.total_price", "words": read}]
     receipt = {"valid_line": lines, "meta": {"image_size": size}}
@@ -235,22 +237,39 @@ def _vendors(_: Path) -> Iterator[Job]:
 def _chat(name: str, files: Sequence[str], tokenizer: str, source: Schema, **more: Any) -> Schema:
     chat = {"source": source, "max_tokens": 1024, **more}
     return {
-        "name": name, "kind": "chat", "files": files, "chat": chat, "output": {"keep_record": True},
+        "name": name,
+        "kind": "chat",
+        "files": files,
+        "chat": chat,
+        "output": {"keep_record": True},
         "tokenizer": {"path": f"../tokenizers/{tokenizer}"},
-    }  # fmt: skip
+    }
 
 
 def _chats(data: Path) -> Iterator[Job]:
     demo, tools = data / "llamafactory-demo", {"grammar": CALLS, "max_tokens": 2048}
     shapes: tuple[tuple[str, str, Schema, Schema], ...] = (
         ("alpaca", "identity.json", {"format": "alpaca"}, {}),
-        ("sharegpt", "glaive_toolcall_en_demo.json",
-         {"format": "sharegpt", "column": "conversations", "tools": "tools"}, tools),
+        (
+            "sharegpt",
+            "glaive_toolcall_en_demo.json",
+            {"format": "sharegpt", "column": "conversations", "tools": "tools"},
+            tools,
+        ),
         ("messages", "kto_en_demo.json", {"format": "messages"}, {"train_on": "last_assistant"}),
         ("openai", "reason_tool_use_demo_50.jsonl", {"format": "openai", "tools": "tools"}, tools),
-        ("preference", "v1_dpo_demo.jsonl",
-         {"format": "preference", "prompt": None, "chosen": "chosen_messages", "rejected": "rejected_messages"}, {}),
-    )  # fmt: skip
+        (
+            "preference",
+            "v1_dpo_demo.jsonl",
+            {
+                "format": "preference",
+                "prompt": None,
+                "chosen": "chosen_messages",
+                "rejected": "rejected_messages",
+            },
+            {},
+        ),
+    )
     for name, file, source, more in shapes:
         if not (demo / file).is_file():
             continue
@@ -287,8 +306,15 @@ def _column(name: str, kind: str = "text") -> Schema:
 def _table(
     name: str, files: Sequence[str], columns: Mapping[str, Schema], read: Schema, **more: Any
 ) -> Schema:
-    return {"name": name, "kind": "table", "files": files, "columns": columns, "read": read,
-            "table": {"text": None}, **more}  # fmt: skip
+    return {
+        "name": name,
+        "kind": "table",
+        "files": files,
+        "columns": columns,
+        "read": read,
+        "table": {"text": None},
+        **more,
+    }
 
 
 def _texts(headers: Sequence[Sequence[str]]) -> dict[str, Schema]:
@@ -318,9 +344,13 @@ def _tables(data: Path) -> Iterator[Job]:
     sets = [p for p in sorted(data.glob("mts-dialog/*.csv")) if "Set" in p.name and "Summaries" not in p.name]
     if sets:
         columns: dict[str, Schema] = {
-            "id": {"type": "integer", "column": "ID"}, "dialogue": {"max_characters": 4000},
-            "section": {"column": "section_header", "allowed": ["CC", "GENHX", "ROS", "PASTMEDICALHX", "FAM/SOCHX"]},
-        }  # fmt: skip
+            "id": {"type": "integer", "column": "ID"},
+            "dialogue": {"max_characters": 4000},
+            "section": {
+                "column": "section_header",
+                "allowed": ["CC", "GENHX", "ROS", "PASTMEDICALHX", "FAM/SOCHX"],
+            },
+        }
         typed = _table(
             "sections", ["*.csv"], columns, {}, tokenizer={"path": "../tokenizers/bert-base-uncased"}
         )
@@ -342,9 +372,11 @@ def _json(data: Path) -> Iterator[Job]:
     yield _job("json/jsontestsuite lines", tests, {}, _table("parsed", ["*.json"], column, lines))
     if notes := _flat([*data.glob("primock57/notes/*.json")]):
         typed: dict[str, Schema] = {
-            "day": {"type": "integer", "max": 3}, "consultation": {"type": "integer"},
-            "note": {"max_characters": 900}, "highlights": {"type": "list", "items": {"type": "text"}},
-        }  # fmt: skip
+            "day": {"type": "integer", "max": 3},
+            "consultation": {"type": "integer"},
+            "note": {"max_characters": 900},
+            "highlights": {"type": "list", "items": {"type": "text"}},
+        }
         yield _job("json/primock57", notes, {}, _table("notes", ["*.json"], typed, {}))
 
 
@@ -388,11 +420,14 @@ def _made(_: Path) -> Iterator[Job]:
     """Typed rows from a seed, with faults: CSV in several spellings, JSON Lines, a JSON list, lines with quotes."""
     rows = made_rows(20_000)
     columns: dict[str, Schema] = {
-        "id": {"type": "integer"}, "price": {"type": "number", "min": -1000.0, "max": 9000.0},
-        "day": {"type": "date", "required": False}, "at": {"type": "datetime", "required": False},
-        "open": {"type": "boolean"}, "text": {"max_characters": 60},
+        "id": {"type": "integer"},
+        "price": {"type": "number", "min": -1000.0, "max": 9000.0},
+        "day": {"type": "date", "required": False},
+        "at": {"type": "datetime", "required": False},
+        "open": {"type": "boolean"},
+        "text": {"max_characters": 60},
         "kind": {"allowed": ["red", "green", "blue"]},
-    }  # fmt: skip
+    }
     name = "rows"
     for spelling, delimiter, ends in (("comma", ",", "\n"), ("semicolon", ";", "\r\n"), ("tab", "\t", "\n")):
         content = _delimited(rows, delimiter, ends)
@@ -446,12 +481,14 @@ def made_rows(count: int) -> list[dict[str, Any]]:
             rows.append(dict(rows[chance.randrange(len(rows))]))
             continue
         row: dict[str, Any] = {
-            "id": number, "price": round(chance.uniform(-500, 5000), chance.randrange(5)),
+            "id": number,
+            "price": round(chance.uniform(-500, 5000), chance.randrange(5)),
             "day": f"20{chance.randrange(10, 30)}-{chance.randrange(1, 13):02}-{chance.randrange(1, 29):02}",
             "at": f"2024-0{chance.randrange(1, 10)}-11T{chance.randrange(10, 24)}:{chance.randrange(10, 60)}:00",
-            "open": chance.random() < 0.5, "text": " ".join(chance.choices(words, k=chance.randrange(1, 9))),
+            "open": chance.random() < 0.5,
+            "text": " ".join(chance.choices(words, k=chance.randrange(1, 9))),
             "kind": chance.choice(["red", "green", "blue"]),
-        }  # fmt: skip
+        }
         if chance.random() < 0.05:
             fault = chance.choice(
                 ["1e999", "#REF!", "n/a", "", "12,5", "2024-02-31", "true ", "\ufffd", "violet", "-"]

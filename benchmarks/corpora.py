@@ -39,9 +39,17 @@ READ = (
 )
 
 SYNTAX = {
-    "json_invalid", "json_array_invalid", "json_non_finite", "json_too_deep", "json_duplicate_key",
-    "json_integer_overflow", "text_invalid_unicode", "line_too_long", "file_encoding", "file_limit",
-}  # fmt: skip
+    "json_invalid",
+    "json_array_invalid",
+    "json_non_finite",
+    "json_too_deep",
+    "json_duplicate_key",
+    "json_integer_overflow",
+    "text_invalid_unicode",
+    "line_too_long",
+    "file_encoding",
+    "file_limit",
+}
 """Reasons that refuse a JSON text as such."""
 
 DECIDED_AGAINST = {

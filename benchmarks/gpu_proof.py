@@ -106,8 +106,10 @@ def table(results: dict[str, Any]) -> str:
             lines.append(f"| {name} | – | {facts['died']} | – | – |")
         else:
             nan = 0 if facts["finite"] else "some"
-            lines.append(f"| {name} | {facts['steps']:,} | 0 | {nan} | {facts['first_loss']:.3f} → "
-                         f"{facts['last_loss']:.3f} |")  # fmt: skip
+            lines.append(
+                f"| {name} | {facts['steps']:,} | 0 | {nan} | {facts['first_loss']:.3f} → "
+                f"{facts['last_loss']:.3f} |"
+            )
     return "\n".join(lines)
 
 

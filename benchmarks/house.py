@@ -259,9 +259,14 @@ def inputs() -> dict[str, Input]:
     row = {"id": "a-01", "text": "Arrived whole and works well.", "label": "positive", "stars": "5"}
     turns = [{"role": "user", "content": "Where is it?"}, {"role": "assistant", "content": "On its way."}]
     page = {
-        "id": "p1", "width": 400, "height": 200, "words": ["Total", "42"], "labels": ["B-KEY", "B-VALUE"],
-        "bboxes": [[40, 20, 120, 40], [200, 20, 240, 40]], "image": "images/a.png",
-    }  # fmt: skip
+        "id": "p1",
+        "width": 400,
+        "height": 200,
+        "words": ["Total", "42"],
+        "labels": ["B-KEY", "B-VALUE"],
+        "bboxes": [[40, 20, 120, 40], [200, 20, 240, 40]],
+        "image": "images/a.png",
+    }
     drawn = io.BytesIO()
     Image.new("RGB", (400, 200), "white").save(drawn, "PNG")
     table = "\n".join(",".join(cells) for cells in (row, row.values())) + "\n"

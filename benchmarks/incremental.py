@@ -95,9 +95,22 @@ def _run(place: Path, workers: int) -> tuple[Cost, int]:
     clean = place / "clean"
     before = _stamps(clean)
     spent = cost(
-        ["-m", "pipeline", "run", str(place / "raw"), str(clean), "--schema", str(place / "answers.yaml"),
-         "--workers", str(workers), "--log-format", "json", "--record", str(place / "record.json")]
-    )  # fmt: skip
+        [
+            "-m",
+            "pipeline",
+            "run",
+            str(place / "raw"),
+            str(clean),
+            "--schema",
+            str(place / "answers.yaml"),
+            "--workers",
+            str(workers),
+            "--log-format",
+            "json",
+            "--record",
+            str(place / "record.json"),
+        ]
+    )
     print(json.loads((place / "record.json").read_text())["seconds"], file=sys.stderr, flush=True)
     after = _stamps(clean)
     return spent, sum(before.get(name) != stamp for name, stamp in after.items())

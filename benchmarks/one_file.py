@@ -102,9 +102,16 @@ def _read_once(raw: Path, staging: Path, loaded: Any, result: Result, label: str
     for one in plan.inputs:
         for partition in one.partitions:
             task = Task(
-                partition, loaded.schema.model_dump_json(), str(loaded.path), str(raw), str(staging), one.memo,
-                one.sha256, one.stamp, fsync=False,
-            )  # fmt: skip
+                partition,
+                loaded.schema.model_dump_json(),
+                str(loaded.path),
+                str(raw),
+                str(staging),
+                one.memo,
+                one.sha256,
+                one.stamp,
+                fsync=False,
+            )
             made = process_partition(task)
             if isinstance(made, Receipt):
                 _count(made, staging, loaded.schema, result, f"{label}#{partition.order}")

@@ -63,9 +63,14 @@ def layout(jsonl: str, tokenizer_dir: str) -> int:
         ]
         labels = [[ids[label] for label in page] for page in batch["labels"]]
         return tokenizer(
-            batch["words"], boxes=boxes, word_labels=labels, truncation=True, max_length=512, stride=128,
+            batch["words"],
+            boxes=boxes,
+            word_labels=labels,
+            truncation=True,
+            max_length=512,
+            stride=128,
             return_overflowing_tokens=True,
-        )  # fmt: skip
+        )
 
     with tempfile.TemporaryDirectory() as folder:
         data = load_dataset("json", data_files=jsonl, split="train", cache_dir=folder)

@@ -101,8 +101,11 @@ def _rows(count: int) -> Iterator[tuple[Any, ...]]:
 def _run(who: str, format_: str, path: Path) -> dict[str, float]:
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.reading_job", who, format_, str(path)],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         raise RuntimeError(f"{who} {format_}: exit {done.returncode}\n{done.stderr[-2000:]}")
     cost: dict[str, float] = json.loads(done.stdout)

@@ -234,9 +234,11 @@ def compare(before: Record, after: Record, ignore: Sequence[str]) -> tuple[list[
 
 def _only_zeros(place: str, before: Any, after: Any) -> bool:
     """Whether a difference is a count of dropped rows that is zero on one side and absent on the other."""
-    return place.startswith("dropped › ") and {before or 0, after or 0} == {0} if not (
-        isinstance(before, dict) or isinstance(after, dict)
-    ) else False  # fmt: skip
+    return (
+        place.startswith("dropped › ") and {before or 0, after or 0} == {0}
+        if not (isinstance(before, dict) or isinstance(after, dict))
+        else False
+    )
 
 
 def _short(value: Any) -> str:

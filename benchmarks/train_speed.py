@@ -55,8 +55,11 @@ def _run(told: argparse.Namespace) -> None:
     from benchmarks.speed import chat, documents, memory
 
     parts: dict[str, Callable[..., dict[str, Any]]] = {
-        "loader": documents.loader, "padding": documents.padding, "chat": chat.chat, "memory": memory.memory,
-    }  # fmt: skip
+        "loader": documents.loader,
+        "padding": documents.padding,
+        "chat": chat.chat,
+        "memory": memory.memory,
+    }
     for name in told.only.split(","):
         found = parts[name](told.place, told.out, small=told.small)
         (told.out / f"{name}.json").write_text(json.dumps(found, indent=2))

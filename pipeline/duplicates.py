@@ -246,10 +246,13 @@ class _Shard:
             where = pl.format("{}, row {}", pl.lit(self.place), "row")
             frames.append(
                 frame.select(
-                    pl.lit(self.receipt, pl.Int64).alias("receipt"), "row", "content_id",
-                    pl.lit(self.split).alias("split"), where.alias("place"),
+                    pl.lit(self.receipt, pl.Int64).alias("receipt"),
+                    "row",
+                    "content_id",
+                    pl.lit(self.split).alias("split"),
+                    where.alias("place"),
                 )
-            )  # fmt: skip
+            )
         return pl.concat(frames)
 
 
@@ -349,9 +352,13 @@ def _noted(
             if "notes" not in stream.schema.names:
                 return tuple(held)
             writer = writer or ShardWriter(
-                Path(task.staging) / data_folder(dataset), stream.schema, task.output.shard_rows,
-                task.output.batch_rows, shard_bytes=task.output.shard_bytes, fsync=task.fsync,
-            )  # fmt: skip
+                Path(task.staging) / data_folder(dataset),
+                stream.schema,
+                task.output.shard_rows,
+                task.output.batch_rows,
+                shard_bytes=task.output.shard_bytes,
+                fsync=task.fsync,
+            )
             for batch in stream:
                 writer.write(_with_notes(pa.Table.from_batches([batch]), wanted))
     return writer.close() if writer is not None else ()

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from pipeline.batch import Findings
 from pipeline.reasons import Policy, Reason
+
+if TYPE_CHECKING:
+    from pipeline.batch import Findings
 
 # Files
 
@@ -92,6 +93,10 @@ class FindingCollector:
 
     def findings(self) -> Findings:
         """All findings, ordered by reason and column, each with its records in order."""
+        import numpy as np
+
+        from pipeline.batch import Findings
+
         result = Findings()
         if not self._items:
             return result

@@ -171,9 +171,17 @@ def _task(
 ) -> Task:
     loaded = plan.schemas[one.claim.schema_index]
     return Task(
-        partition, loaded.schema.model_dump_json(), str(loaded.path), str(plan.raw), str(folder.clean.staging),
-        one.memo, one.sha256, one.stamp, options.fsync, repeats,
-    )  # fmt: skip
+        partition,
+        loaded.schema.model_dump_json(),
+        str(loaded.path),
+        str(plan.raw),
+        str(folder.clean.staging),
+        one.memo,
+        one.sha256,
+        one.stamp,
+        options.fsync,
+        repeats,
+    )
 
 
 def _second_pass(

@@ -149,8 +149,12 @@ def _add_repeats(batch: Batch, findings: Findings, task: Task) -> None:
     """Add the findings of the second pass on records of this batch."""
     for repeat in task.repeats:
         findings.add(
-            Reason.of(repeat.reason), Policy.QUARANTINE, "", batch.ids[batch.rows == repeat.row], found=repeat.first
-        )  # fmt: skip
+            Reason.of(repeat.reason),
+            Policy.QUARANTINE,
+            "",
+            batch.ids[batch.rows == repeat.row],
+            found=repeat.first,
+        )
 
 
 class LostRecord(RuntimeError):

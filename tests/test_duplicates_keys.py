@@ -67,9 +67,18 @@ def test_any_flipped_or_missing_byte_makes_them_unknown(place: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{}", b"[]", b'{"aa": 1}\n', b'{"aa": "x"}\n', b'{"aa": 1}\n1234567', b'{"aa": -1, "bb": 2}\n12345678',
-     b'{"aa": 2}\n12345678', b'{"aa": 1}\n1234567812345678'],
-)  # fmt: skip
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b'{"aa": 1}\n',
+        b'{"aa": "x"}\n',
+        b'{"aa": 1}\n1234567',
+        b'{"aa": -1, "bb": 2}\n12345678',
+        b'{"aa": 2}\n12345678',
+        b'{"aa": 1}\n1234567812345678',
+    ],
+)
 def test_another_form_is_unknown(place: Path, content: bytes) -> None:
     from pipeline.certificate.cache import CacheFile
     from pipeline.duplicates import SUFFIX

@@ -384,7 +384,7 @@ def test_a_stop_during_the_commit_takes_effect_after_it(
 
     held = signal.signal(number, stop)
     try:
-        monkeypatch.setattr("pipeline.publish.collect", collect_and_stop)
+        monkeypatch.setattr("pipeline.publish.collect_garbage", collect_and_stop)
         with pytest.raises(StopError):
             runs.run(tmp_path / "clean", {"a.csv": (20, 0)})
         assert signal.getsignal(number) is stop

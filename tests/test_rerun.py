@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -74,7 +76,9 @@ class Project:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setattr(caches, "RACY_NS", 0)
-    monkeypatch.setattr(rerun, "_files", lambda _: [["the program as it is"]])  # it may be edited meanwhile
+    monkeypatch.setattr(
+        rerun, "_program_files", lambda _: [["the program as it is"]]
+    )  # it may be edited meanwhile
     made, whole = Project(tmp_path), pipeline.run.run
 
     def counted(*arguments: Any) -> Summary:
@@ -114,8 +118,11 @@ def test_it_says_what_a_whole_run_says(project: Project) -> None:
     assert told[0] == told[1]
     assert len(quick.notes) == 1
     assert (quick.notes, quick.faults, quick.totals, quick.reused) == (
-        whole.notes, whole.faults, whole.totals, whole.reused,
-    )  # fmt: skip
+        whole.notes,
+        whole.faults,
+        whole.totals,
+        whole.reused,
+    )
     assert quick.outcome == whole.outcome
 
 
@@ -177,10 +184,20 @@ def _certificate_edited(project: Project) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        _edited, _added, _removed, _renamed, _swapped, _unclaimed, _schema, _budget, _shard_lost, _shard_edited,
-        _certificate_gone, _certificate_edited,
+        _edited,
+        _added,
+        _removed,
+        _renamed,
+        _swapped,
+        _unclaimed,
+        _schema,
+        _budget,
+        _shard_lost,
+        _shard_edited,
+        _certificate_gone,
+        _certificate_edited,
     ],
-)  # fmt: skip
+)
 def test_any_change_is_found(project: Project, change: Callable[[Project], None]) -> None:
     change(project)
     assert project.rerun()
@@ -229,7 +246,7 @@ def test_other_options_are_a_whole_run(project: Project, options: dict[str, Any]
     assert project.whole == 1
 
 
-@pytest.mark.parametrize("what", ["_installed", "_files"])
+@pytest.mark.parametrize("what", ["_installed_libraries", "_program_files"])
 def test_other_libraries_or_another_program_are_a_whole_run(
     project: Project, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
@@ -326,3 +343,13 @@ def test_a_run_with_a_file_that_cannot_be_read_leaves_no_record(project: Project
     for _ in range(2):
         assert project.run().faults
     assert project.whole == 2
+
+
+def test_nothing_heavy_is_imported_before_a_change_is_found() -> None:
+    code = (
+        "import sys, pipeline.cli.run, pipeline.rerun\n"
+        "heavy = {'numpy', 'polars', 'pyarrow', 'pandera', 'pydantic', 'transformers', 'datasets'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

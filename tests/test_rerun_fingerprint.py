@@ -99,9 +99,15 @@ def test_the_file_of_a_preset_is_looked_at(schema: Path, preset: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["schema.yaml", "chat.jinja", "tokenizer/config.json", "tokenizer/chat_template.jinja", "model/config.json",
-     "model/model.safetensors"],
-)  # fmt: skip
+    [
+        "schema.yaml",
+        "chat.jinja",
+        "tokenizer/config.json",
+        "tokenizer/chat_template.jinja",
+        "model/config.json",
+        "model/model.safetensors",
+    ],
+)
 def test_every_file_that_a_schema_names_is_looked_at(schema: Path, name: str) -> None:
     states = _states(schema)
     assert states == _states(schema)

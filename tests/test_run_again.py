@@ -65,13 +65,13 @@ class Project:
             self.write(
                 f"table/{number}.csv", "id,text\n" + "".join(f"{number}-{row},text\n" for row in range(9))
             )
-        process = pipeline.run.process
+        process = pipeline.run.process_partition
 
         def recorded(task: Task, *rest: object) -> object:
             self.done.append(task.partition.source)
             return process(task, *rest)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(pipeline.run, "process", recorded)
+        monkeypatch.setattr(pipeline.run, "process_partition", recorded)
 
     def write(self, name: str, text: str) -> None:
         (self.raw / name).parent.mkdir(parents=True, exist_ok=True)

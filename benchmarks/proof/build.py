@@ -127,14 +127,28 @@ def _models(place: Path) -> None:
     """Configs of the two small models."""
     sizes = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 256}
     layout = {
-        "model_type": "layoutlmv3", **sizes, "vocab_size": _size("tiny-layoutlmv3"), "max_position_embeddings": 514,
-        "max_2d_position_embeddings": 1024, "coordinate_size": 22, "shape_size": 20, "input_size": 224,
-        "patch_size": 16, "type_vocab_size": 1, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2,
-    }  # fmt: skip
+        "model_type": "layoutlmv3",
+        **sizes,
+        "vocab_size": _size("tiny-layoutlmv3"),
+        "max_position_embeddings": 514,
+        "max_2d_position_embeddings": 1024,
+        "coordinate_size": 22,
+        "shape_size": 20,
+        "input_size": 224,
+        "patch_size": 16,
+        "type_vocab_size": 1,
+        "pad_token_id": 1,
+        "bos_token_id": 0,
+        "eos_token_id": 2,
+    }
     llama = {
-        "model_type": "llama", **sizes, "num_key_value_heads": 2, "max_position_embeddings": 512,
-        "tie_word_embeddings": False, "rope_theta": 10000.0,
-    }  # fmt: skip
+        "model_type": "llama",
+        **sizes,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 512,
+        "tie_word_embeddings": False,
+        "rope_theta": 10000.0,
+    }
     for name, config in (
         ("layoutlmv3", layout),
         ("llama", llama | {"vocab_size": _size("tiny-llama3")}),
@@ -156,8 +170,13 @@ def _schemas(place: Path) -> None:
     (place / "schemas").mkdir()
     labels = ", ".join(documents.LABELS)
     for name, form in (("forms", "names"), ("forms_ids", "ids")):
-        text = LAYOUT.format(name=name, labels=labels, form=form, tokenizer=TOKENIZERS / "tiny-layoutlmv3",
-                             config=place / "models/layoutlmv3")  # fmt: skip
+        text = LAYOUT.format(
+            name=name,
+            labels=labels,
+            form=form,
+            tokenizer=TOKENIZERS / "tiny-layoutlmv3",
+            config=place / "models/layoutlmv3",
+        )
         (place / "schemas" / f"{name}.yaml").write_text(text)
     chat = CHAT.format(tokenizer=TOKENIZERS / "tiny-llama3", config=place / "models/llama")
     (place / "schemas" / "chats.yaml").write_text(chat)
@@ -188,8 +207,15 @@ def _judged(clean: Path, hazards: list[Hazard]) -> dict[str, Any]:
                 said.setdefault(key, set()).update(
                     f"certified {note}" for note in row["notes"] or ["without a note"]
                 )
-    return {h.name: {"reason": h.reason, "schema": h.schema, "outcome": h.outcome, "said": sorted(said.get(h.name, ()))}
-            for h in hazards}  # fmt: skip
+    return {
+        h.name: {
+            "reason": h.reason,
+            "schema": h.schema,
+            "outcome": h.outcome,
+            "said": sorted(said.get(h.name, ())),
+        }
+        for h in hazards
+    }
 
 
 def _hazard(identity: str) -> str:
@@ -255,11 +281,19 @@ def _tensor_trials(place: Path, makers: dict[str, Callable[[int], Record]], tabl
     types[0, 3] = 1
     for name, reason, said, change in (
         ("one NaN pixel", "pixels_not_finite", "pixels are stored as uint8", {"pixel_values": pixels}),
-        ("token type = rows of its table", "token_type_out_of_range", "token types are the model's", {
-            "token_type_ids": types}),
-        ("boxes as floats", "bbox_arity", "boxes are stored as int16", {
-            "bbox": clean["bbox"].astype(np.float32)}),
-    ):  # fmt: skip
+        (
+            "token type = rows of its table",
+            "token_type_out_of_range",
+            "token types are the model's",
+            {"token_type_ids": types},
+        ),
+        (
+            "boxes as floats",
+            "bbox_arity",
+            "boxes are stored as int16",
+            {"bbox": clean["bbox"].astype(np.float32)},
+        ),
+    ):
         file = f"{name.replace(' ', '_')}.npz"
         np.savez_compressed(place / "trials" / file, **{**clean, **change})
         table[name] = {"reason": reason, "schema": "forms", "outcome": "type", "said": [said], "trial": file}

@@ -55,8 +55,12 @@ def _child(place: Path, out: Path, name: str, precision: str, steps: int, device
     try:
         trained = _train(place, out, name, precision, steps, device)
         losses = [loss for _, loss in trained.losses]
-        result = {"steps": trained.steps, "first_loss": losses[0], "last_loss": losses[-1],
-                  "finite": all(loss == loss and abs(loss) < float("inf") for loss in losses)}  # fmt: skip
+        result = {
+            "steps": trained.steps,
+            "first_loss": losses[0],
+            "last_loss": losses[-1],
+            "finite": all(loss == loss and abs(loss) < float("inf") for loss in losses),
+        }
     except BaseException as error:
         traceback.print_exc()
         result = {"died": f"{type(error).__name__}: {error}"[:300]}
@@ -74,10 +78,16 @@ def _train(place: Path, out: Path, name: str, precision: str, steps: int, device
 
     recipe, model = JOBS[name]
     changes: dict[str, Any] = {
-        "model.path": str(place / "models" / model), "precision": precision, "run.steps": steps, "run.log_every": 1,
-        "run.save_every": steps, "batch.tokens": 8192, "optimizer.rate": 3e-4, "model.weights": "float32",
+        "model.path": str(place / "models" / model),
+        "precision": precision,
+        "run.steps": steps,
+        "run.log_every": 1,
+        "run.save_every": steps,
+        "batch.tokens": 8192,
+        "optimizer.rate": 3e-4,
+        "model.weights": "float32",
         "checkpointing": False,
-    }  # fmt: skip
+    }
     if recipe == "llama-lora":
         changes["lora"] = None  # every weight is trained, so that every gradient is looked at
     facts, told = open_certified(place / "clean", name), load_recipe(recipe, changes)

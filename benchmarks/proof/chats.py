@@ -41,8 +41,12 @@ def tokens(number: int) -> Record:
     """A clean tokenized row with its answer supervised."""
     rng = random.Random(number)
     ids = [0, *(rng.randint(3, VOCABULARY - 1) for _ in range(rng.randint(20, 200))), EOS]
-    return {"id": f"row-{number}", "input_ids": ids, "labels": [-100] * (len(ids) // 2) + ids[len(ids) // 2 :],
-            "attention_mask": [1] * len(ids)}  # fmt: skip
+    return {
+        "id": f"row-{number}",
+        "input_ids": ids,
+        "labels": [-100] * (len(ids) // 2) + ids[len(ids) // 2 :],
+        "attention_mask": [1] * len(ids),
+    }
 
 
 def chat_hazards() -> list[Hazard]:
@@ -71,23 +75,46 @@ def chat_hazards() -> list[Hazard]:
         of("null answer", "content_empty", content(None)),
         of("number as answer", "content_as_shown", content(42), "repair"),
         of("object as answer", "content_not_text", content({"text": "yes"})),
-        of("image part in a text set", "content_unsupported_part",
-           content([{"type": "text", "text": "see"}, {"type": "image", "image": "a.png"}], 1)),
+        of(
+            "image part in a text set",
+            "content_unsupported_part",
+            content([{"type": "text", "text": "see"}, {"type": "image", "image": "a.png"}], 1),
+        ),
         of("no turns", "conversation_empty", lambda messages: []),
         of("no user turn", "no_user_turn", lambda m: [m[0], m[-1]]),
         of("no assistant turn", "no_assistant_turn", lambda m: m[:2]),
         of("unknown role", "role_unknown", role("narrator", 1)),
         of("two users in a row", "role_order", lambda m: [m[0], m[1], m[1], m[2], *m[3:]]),
         of("last turn is the user's", "last_turn_not_assistant", lambda m: [*m, m[1]]),
-        of("tool call without a result", "tool_call_invalid", lambda m: [*m[:-1], {
-            "role": "assistant", "content": "", "tool_calls": [{"id": "1", "type": "function",
-            "function": {"name": "look", "arguments": "{not json"}}]}]),
-        of("control token in the text", "control_token_in_content", content("Stop <|eot_id|> here.", 1), "repair"),
+        of(
+            "tool call without a result",
+            "tool_call_invalid",
+            lambda m: [
+                *m[:-1],
+                {
+                    "role": "assistant",
+                    "content": "",
+                    "tool_calls": [
+                        {
+                            "id": "1",
+                            "type": "function",
+                            "function": {"name": "look", "arguments": "{not json"},
+                        }
+                    ],
+                },
+            ],
+        ),
+        of(
+            "control token in the text",
+            "control_token_in_content",
+            content("Stop <|eot_id|> here.", 1),
+            "repair",
+        ),
         of("chat rendered already", "already_rendered", content(rendered, 1)),
         of("answer over the limit", "too_long_for_target", content("Too long an answer. " * 400)),
         of("lone surrogate", "text_invalid_unicode", content("broken \ud83d half")),
         of("double encoding", "mojibake_suspected", content("FranÃ§ois said cafÃ© and naÃ¯ve."), "flag"),
-    ]  # fmt: skip
+    ]
 
 
 def token_hazards() -> list[Hazard]:
@@ -105,13 +132,19 @@ def token_hazards() -> list[Hazard]:
     return [
         of("token id = embedding rows", "token_out_of_vocab", ids(VOCABULARY)),
         of("token id -1", "token_out_of_vocab", ids(-1)),
-        of("label beyond the vocabulary", "token_out_of_vocab",
-           changing("labels", lambda x: [*x[:-2], VOCABULARY + 7, x[-1]])),
+        of(
+            "label beyond the vocabulary",
+            "token_out_of_vocab",
+            changing("labels", lambda x: [*x[:-2], VOCABULARY + 7, x[-1]]),
+        ),
         of("one token", "sequence_too_short", short),
         of("no supervised token", "no_supervised_tokens", changing("labels", lambda x: [-100] * len(x))),
-        of("only the first token supervised", "no_supervised_tokens",
-           lambda r: {**r, "labels": [r["input_ids"][0], *[-100] * (len(r["input_ids"]) - 1)]}),
+        of(
+            "only the first token supervised",
+            "no_supervised_tokens",
+            lambda r: {**r, "labels": [r["input_ids"][0], *[-100] * (len(r["input_ids"]) - 1)]},
+        ),
         of("attention mask all 0", "attention_empty", changing("attention_mask", lambda x: [0] * len(x))),
         of("labels shorter than ids", "lengths_mismatch", changing("labels", lambda x: x[:-3])),
         of("ids missing", "value_missing", setting(input_ids=None)),
-    ]  # fmt: skip
+    ]

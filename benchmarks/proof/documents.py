@@ -18,9 +18,31 @@ from benchmarks.proof.hazard import Hazard, Record, changing, setting
 LABELS = ("O", "B-HEADER", "I-HEADER", "B-KEY", "I-KEY", "B-VALUE", "I-VALUE")
 WIDTH, HEIGHT = 850, 1100
 WORDS = (
-    "Invoice", "Date", "Total", "Amount", "Due", "Ship", "To", "Name", "Address", "Street", "City", "Number", "Tax",
-    "Quantity", "Price", "Unit", "Discount", "Signature", "Phone", "Order", "Customer", "Account", "Balance", "Paid",
-)  # fmt: skip
+    "Invoice",
+    "Date",
+    "Total",
+    "Amount",
+    "Due",
+    "Ship",
+    "To",
+    "Name",
+    "Address",
+    "Street",
+    "City",
+    "Number",
+    "Tax",
+    "Quantity",
+    "Price",
+    "Unit",
+    "Discount",
+    "Signature",
+    "Phone",
+    "Order",
+    "Customer",
+    "Account",
+    "Balance",
+    "Paid",
+)
 PATTERN = ("O", "B-HEADER", "I-HEADER", "B-KEY", "I-KEY", "O", "B-VALUE", "I-VALUE", "O")
 
 
@@ -37,8 +59,15 @@ def page(number: int, raw: Path, *, ids: bool) -> Record:
     name = f"images/{number}.png"
     save_image(raw / name, number)
     labels: list[Any] = [LABELS.index(tag) for tag in tags] if ids else list(tags)
-    return {"id": f"page-{number}", "words": words, "bboxes": boxes, "labels": labels, "width": WIDTH,
-            "height": HEIGHT, "image": name}  # fmt: skip
+    return {
+        "id": f"page-{number}",
+        "words": words,
+        "bboxes": boxes,
+        "labels": labels,
+        "width": WIDTH,
+        "height": HEIGHT,
+        "image": name,
+    }
 
 
 def save_image(path: Path, seed: int) -> None:
@@ -68,19 +97,29 @@ def _boxes() -> list[Hazard]:
     return [
         of("box past the page", "bbox_out_of_page", first(lambda b: [b[0], b[1], 3 * WIDTH, b[3]])),
         of("negative coordinate", "bbox_out_of_page", first(lambda b: [-40, b[1], b[2], b[3]])),
-        of("coordinate 1001–1023 after scaling", "bbox_out_of_page", first(lambda b: [b[0], b[1], 865, b[3]])),
-        of("one pixel past the page", "bbox_clipped", first(lambda b: [b[0], b[1], WIDTH + 1, b[3]]), "repair"),
+        of(
+            "coordinate 1001–1023 after scaling", "bbox_out_of_page", first(lambda b: [b[0], b[1], 865, b[3]])
+        ),
+        of(
+            "one pixel past the page",
+            "bbox_clipped",
+            first(lambda b: [b[0], b[1], WIDTH + 1, b[3]]),
+            "repair",
+        ),
         of("null coordinate", "bbox_not_finite", first(lambda b: [b[0], None, b[2], b[3]])),
         of("box inverted", "bbox_inverted", first(lambda b: [b[2], b[1], b[0], b[3]])),
         of("box without area", "bbox_zero_area", first(lambda b: [b[0], b[1], b[0], b[3]])),
         of("box [0,0,0,0]", "bbox_zero_area", first(lambda b: [0, 0, 0, 0])),
         of("three numbers in a box", "bbox_arity", first(lambda b: b[:3])),
         of("box as text", "bbox_unparsed", changing("bboxes", lambda boxes: "[1 2 3 4]")),
-        of("ratios under a pixel unit", "bbox_unit_suspect",
-           every(lambda b: [b[0] / WIDTH, b[1] / HEIGHT, b[2] / WIDTH, b[3] / HEIGHT])),
+        of(
+            "ratios under a pixel unit",
+            "bbox_unit_suspect",
+            every(lambda b: [b[0] / WIDTH, b[1] / HEIGHT, b[2] / WIDTH, b[3] / HEIGHT]),
+        ),
         of("page width 0", "page_size_invalid", setting(width=0)),
         of("page height missing", "page_size_invalid", setting(height=None)),
-    ]  # fmt: skip
+    ]
 
 
 def _words() -> list[Hazard]:
@@ -88,19 +127,27 @@ def _words() -> list[Hazard]:
         return Hazard(name, reason, "forms", spoil, outcome)
 
     def many(record: Record) -> Record:
-        return {**record, "words": record["words"] * 14, "bboxes": record["bboxes"] * 14,
-                "labels": record["labels"] * 14}  # fmt: skip
+        return {
+            **record,
+            "words": record["words"] * 14,
+            "bboxes": record["bboxes"] * 14,
+            "labels": record["labels"] * 14,
+        }
 
     return [
         of("fewer boxes than words", "words_boxes_mismatch", changing("bboxes", lambda boxes: boxes[:-1])),
         of("fewer labels than words", "words_labels_mismatch", changing("labels", lambda labels: labels[1:])),
         of("blank word", "word_empty", changing("words", lambda words: ["  ", *words[1:]]), "repair"),
         of("word is null", "word_not_text", changing("words", lambda words: [words[0], None, *words[2:]])),
-        of("control token as a word", "word_control_token", changing("words", lambda w: [w[0], "</s>", *w[2:]]),
-           "repair"),
+        of(
+            "control token as a word",
+            "word_control_token",
+            changing("words", lambda w: [w[0], "</s>", *w[2:]]),
+            "repair",
+        ),
         of("page without words", "doc_empty", setting(words=[], bboxes=[], labels=[])),
         of("more tokens than positions", "sequence_too_long", many, "repair"),
-    ]  # fmt: skip
+    ]
 
 
 def _labels() -> list[Hazard]:
@@ -113,9 +160,13 @@ def _labels() -> list[Hazard]:
         Hazard("label id = number of labels", "label_out_of_range", "forms_ids", put(len(LABELS))),
         Hazard("label id -1", "label_out_of_range", "forms_ids", put(-1)),
         Hazard("label 1.5", "label_not_integer", "forms_ids", put(1.5)),
-        Hazard("every label -100", "label_all_ignored", "forms_ids",
-               changing("labels", lambda labels: [-100] * len(labels))),
-    ]  # fmt: skip
+        Hazard(
+            "every label -100",
+            "label_all_ignored",
+            "forms_ids",
+            changing("labels", lambda labels: [-100] * len(labels)),
+        ),
+    ]
 
 
 def _images(raw: Path) -> list[Hazard]:

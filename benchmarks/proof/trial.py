@@ -30,9 +30,11 @@ def trials(place: Path, device: str, parallel: int, only: str = "") -> dict[str,
     logs.mkdir(exist_ok=True)
     wanted = [
         (name, facts, dtype, alone)
-        for name, facts in table.items() if "trial" in facts and only in name
-        for dtype in ("float32", "bfloat16") for alone in (False, True)
-    ]  # fmt: skip
+        for name, facts in table.items()
+        if "trial" in facts and only in name
+        for dtype in ("float32", "bfloat16")
+        for alone in (False, True)
+    ]
     running: dict[int, tuple[str, str, bool, Path]] = {}
     results: dict[tuple[str, str, bool], str] = {}
     queue = list(wanted)
@@ -114,5 +116,8 @@ def _outcome(log: Path, status: int) -> str:
     )
     error = re.sub(r"\s+", " ", PATHS.sub("", error)).removeprefix("torch.")
     asserts = sorted(set(re.findall(r"Assertion `(.+?)` failed", text)))
-    return f"crash: {error[:110]}" + (f" [stderr: {asserts[0][:80]}]" if asserts else "") + (
-        f" (signal {status & 127})" if status & 127 else "")  # fmt: skip
+    return (
+        f"crash: {error[:110]}"
+        + (f" [stderr: {asserts[0][:80]}]" if asserts else "")
+        + (f" (signal {status & 127})" if status & 127 else "")
+    )

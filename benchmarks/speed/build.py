@@ -13,9 +13,20 @@ from PIL import Image, ImageDraw
 
 ROOT = Path(__file__).resolve().parents[2]
 LABELS = (
-    "abstract", "author", "caption", "date", "equation", "figure", "footer", "list", "paragraph", "reference",
-    "section", "table", "title",
-)  # fmt: skip
+    "abstract",
+    "author",
+    "caption",
+    "date",
+    "equation",
+    "figure",
+    "footer",
+    "list",
+    "paragraph",
+    "reference",
+    "section",
+    "table",
+    "title",
+)
 PAGES = """
 version: 1
 name: pages
@@ -59,8 +70,16 @@ def build(place: Path, data: Path, tokenizers: Path) -> dict[str, Any]:
     for name, packing in (("dialogues", ""), ("packed", "  packing: {capacity: 1024}")):
         text = DIALOGUES.format(name=name, packing=packing, tokenizer=llama)
         (place / f"schemas/{name}.yaml").write_text(text)
-    command = [sys.executable, "-m", "pipeline", "run", str(place / "raw"), str(place / "clean"), "--schemas",
-               str(place / "schemas")]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "pipeline",
+        "run",
+        str(place / "raw"),
+        str(place / "clean"),
+        "--schemas",
+        str(place / "schemas"),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stdout[-3000:] + done.stderr[-3000:])
@@ -68,10 +87,14 @@ def build(place: Path, data: Path, tokenizers: Path) -> dict[str, Any]:
 
     facts = {name: open_certified(place / "clean", name) for name in ("pages", "dialogues", "packed")}
     return {
-        name: {"rows": known.rows, "tokens": known.number("input_ids", "total"),
-               "longest": known.number("input_ids", "longest"), "lengths": dict(known.lengths)}
+        name: {
+            "rows": known.rows,
+            "tokens": known.number("input_ids", "total"),
+            "longest": known.number("input_ids", "longest"),
+            "lengths": dict(known.lengths),
+        }
         for name, known in facts.items()
-    }  # fmt: skip
+    }
 
 
 def _page(file: Path, folder: Path) -> dict[str, Any]:

@@ -13,8 +13,14 @@ from pipeline.train import memory as estimates
 from pipeline.train.model import config_of
 from pipeline.train.train import budget_of
 
-LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096,
-         "coordinate_size": 171, "shape_size": 170}  # fmt: skip
+LARGE = {
+    "hidden_size": 1024,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "intermediate_size": 4096,
+    "coordinate_size": 171,
+    "shape_size": 170,
+}
 SMALL = {"hidden_size": 2048, "num_hidden_layers": 16, "intermediate_size": 8192}
 GRID: tuple[tuple[str, str, dict[str, Any], dict[str, Any]], ...] = (
     ("LayoutLMv3-base bf16, 8k tokens *", "pages", {}, {"batch.tokens": 8 * 1024}),
@@ -63,11 +69,15 @@ def memory(place: Path, out: Path, *, small: bool) -> dict[str, Any]:
         peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else 0
         first = loop.order.epoch(0)[0]
         found[name] = {
-            "estimated_gib": round(guess.total / 2**30, 3), "measured_gib": round(peak / 2**30, 3),
-            "error": round(guess.total / peak - 1, 3) if peak else None, "shape": [first.rows.shape[1], first.width],
-            "parts": {part: round(getattr(guess, part) / 2**30, 3)
-                      for part in ("weights", "gradients", "optimizer", "activations", "logits")},
-        }  # fmt: skip
+            "estimated_gib": round(guess.total / 2**30, 3),
+            "measured_gib": round(peak / 2**30, 3),
+            "error": round(guess.total / peak - 1, 3) if peak else None,
+            "shape": [first.rows.shape[1], first.width],
+            "parts": {
+                part: round(getattr(guess, part) / 2**30, 3)
+                for part in ("weights", "gradients", "optimizer", "activations", "logits")
+            },
+        }
         del loop
         gc.collect()
     return found

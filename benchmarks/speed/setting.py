@@ -18,17 +18,37 @@ from pipeline.train.rows import Int64s
 from pipeline.train.train import Job, Loop
 
 LAYOUT_BASE: dict[str, Any] = {
-    "model_type": "layoutlmv3", "vocab_size": 50265, "max_position_embeddings": 514, "type_vocab_size": 1,
-    "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "hidden_size": 768, "num_hidden_layers": 12,
-    "num_attention_heads": 12, "intermediate_size": 3072, "coordinate_size": 128, "shape_size": 128,
-    "input_size": 224, "patch_size": 16,
-}  # fmt: skip
+    "model_type": "layoutlmv3",
+    "vocab_size": 50265,
+    "max_position_embeddings": 514,
+    "type_vocab_size": 1,
+    "pad_token_id": 1,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "coordinate_size": 128,
+    "shape_size": 128,
+    "input_size": 224,
+    "patch_size": 16,
+}
 LLAMA_8B: dict[str, Any] = {
-    "model_type": "llama", "vocab_size": 128256, "hidden_size": 4096, "num_hidden_layers": 32,
-    "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336, "max_position_embeddings": 8192,
-    "rope_theta": 500000.0, "rms_norm_eps": 1e-5, "tie_word_embeddings": False, "bos_token_id": 128000,
+    "model_type": "llama",
+    "vocab_size": 128256,
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14336,
+    "max_position_embeddings": 8192,
+    "rope_theta": 500000.0,
+    "rms_norm_eps": 1e-5,
+    "tie_word_embeddings": False,
+    "bos_token_id": 128000,
     "eos_token_id": 128009,
-}  # fmt: skip
+}
 TINY = {"hidden_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
 
 

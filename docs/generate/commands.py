@@ -45,7 +45,8 @@ def _section(name: str, function: Callable[..., Any]) -> str:
     arguments = [row[0] for row in rows if not row[0].startswith("-")]
     usage = " ".join(["python -m pipeline", name, *arguments, *["[OPTIONS]"] * (len(arguments) < len(rows))])
     text = "\n\n".join(" ".join(part.split()) for part in inspect.getdoc(function).split("\n\n"))
-    table = "\n| | |\n|---|---|\n" + "".join(f"| `{one}` | {said} |\n" for one, said in rows) if rows else ""
+    lines = "".join(f"| `{one}` | {about} |\n" for one, about in rows)
+    table = "\n| | |\n|---|---|\n" + lines if rows else ""
     return f"\n## {name}\n\n    {usage}\n\n{text}\n{table}"
 
 
@@ -53,25 +54,29 @@ def _row(parameter: inspect.Parameter, hint: Any) -> tuple[str, str]:
     """How a parameter is written, and what it is for."""
     kind, info = typing.get_args(hint)[:2]
     many = "…" * ("list[" in str(kind))
-    said = " ".join((info.help or "").split()).replace("|", "\\|")
+    text = " ".join((info.help or "").split()).replace("|", "\\|")
     if type(info).__name__ == "ArgumentInfo":
         name = parameter.name.upper() + many
-        return (name if parameter.default is inspect.Parameter.empty else f"[{name}]"), said
-    names = ", ".join(info.param_decls or ()) or f"--{parameter.name.replace('_', '-')}"
+        return (name if parameter.default is inspect.Parameter.empty else f"[{name}]"), text
+    # Inside ``Annotated`` typer keeps the first name of an option where a default would stand.
+    first = (info.default,) if isinstance(info.default, str) else ()
+    names = ", ".join((*first, *(info.param_decls or ()))) or f"--{parameter.name.replace('_', '-')}"
     default = parameter.default
     if default is True:
         names += f" / --no-{parameter.name.replace('_', '-')}"
-    elif not isinstance(default, bool):
-        names += f" {_value(kind)}{many}"
-        if default is not None:
-            said += f" Default: `{getattr(default, 'value', default)}`."
-    return names, said
+    elif default is not False:
+        names = f"{names.replace('/', ' / ')} {_value(kind)}".rstrip() + many
+        if default is inspect.Parameter.empty:
+            text += " *Needed.*"
+        elif default not in (None, ""):
+            text += f" Default: `{getattr(default, 'value', default)}`."
+    return names, text
 
 
 def _value(kind: Any) -> str:
-    """What stands behind an option."""
+    """What stands behind an option; nothing behind a switch."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType, list):
         return _value(typing.get_args(kind)[0])
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return "/".join(member.value for member in kind)
-    return {Path: "PATH", int: "N", float: "NUMBER"}.get(kind, "TEXT")
+    return {Path: "PATH", int: "N", float: "NUMBER", bool: ""}.get(kind, "TEXT")

@@ -34,7 +34,12 @@ def _row(name: str, family: Family) -> str:
     image = family.image
     pixels = f"{image.side} × {image.side} {image.channels}" if image is not None else "none"
     cells = (
-        f"`{name}`", f"{longest} ({formula})", boxes, f"four times {specials}",
-        "crash" if family.inverted_boxes_crash else "silent", str(family.type_rows), pixels,
-    )  # fmt: skip
+        f"`{name}`",
+        f"{longest} ({formula})",
+        boxes,
+        f"four times {specials}",
+        "crash" if family.inverted_boxes_crash else "silent",
+        str(family.type_rows),
+        pixels,
+    )
     return "| " + " | ".join(cells) + " |\n"

@@ -13,8 +13,8 @@ _HEAD = """# Hazards
 
 <!-- Made by `python -m docs.generate` from pipeline/reasons.py; do not edit. -->
 
-Every condition known to crash a training run or to spoil it in silence, with what it does and what becomes of it. A
-certificate means: **none of these is in the shard**.
+Every condition that is known to crash a training run or to spoil it in silence, its effect, and what becomes of the
+record. A certificate means: **none of these is in the shard**.
 
 *Effect*: **crash** (device-side assert, CUBLAS error, exception), **silent** (trains on garbage, NaN loss, lost
 content), **quality** (worth knowing, harmless to the run). *Policy*: the default, and in brackets what a schema may

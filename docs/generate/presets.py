@@ -10,7 +10,7 @@ _HEAD = """# Presets
 
 <!-- Made by `python -m docs.generate` from pipeline/schema/presets; do not edit. -->
 
-A preset is a ready part of a schema for a known kind of source. Name it, add what only you know, and overrule any key:
+A preset is a ready part of a schema for a known kind of source. Name it, add what only you know, and override any key:
 mappings are merged key by key, lists and values are replaced whole.
 
 ```yaml
@@ -26,8 +26,8 @@ model: {family: layoutlmv3}
 ## A preset of your own
 
 `preset: ./scans.yaml` lays your own file under the schema: any keys of a schema, for instance what all sources of one
-scanner share. What has a slash or ends in `.yaml` or `.yml` is a path; it starts at the folder of the schema file and
-leads out of it only where it says so by `..`. An absolute path is refused, and so is one that leads out by a link.
+scanner share. A name with a slash, or one that ends in `.yaml` or `.yml`, is a path. It starts at the folder of the
+schema file and leads out of it only with `..`. An absolute path is refused, and so is one that leads out by a link.
 
 ```yaml
 # scans.yaml

@@ -68,8 +68,10 @@ def _print_explanation(found: Explanation) -> None:
         )
     for suspect in found.suspects[:SHOWN]:
         sheet = f", sheet {suspect.sheet}" if suspect.sheet else ""
-        typer.echo(f"  step {suspect.step}  rank {suspect.rank}  {suspect.sample_id}  ({suspect.source}{sheet}, row "
-                   f"{suspect.source_row})")  # fmt: skip
+        typer.echo(
+            f"  step {suspect.step}  rank {suspect.rank}  {suspect.sample_id}  ({suspect.source}{sheet}, row "
+            f"{suspect.source_row})"
+        )
     if len(found.suspects) > SHOWN:
         typer.echo(f"  and {len(found.suspects) - SHOWN} more")
 

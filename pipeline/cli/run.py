@@ -152,9 +152,16 @@ def run_command(
     watches = _watches(log_format, batch_size, prometheus, lineage, raw, clean)
     with WatchGroup(watches) as watch, session(raw, clean) as folders:
         options = Options(
-            folders.raw, folders.clean, schema_files(schema, schemas), workers, max_quarantine, force, fsync,
-            engine.value, tuple(sign or ()),
-        )  # fmt: skip
+            folders.raw,
+            folders.clean,
+            schema_files(schema, schemas),
+            workers,
+            max_quarantine,
+            force,
+            fsync,
+            engine.value,
+            tuple(sign or ()),
+        )
         summary = start(options, watch)
         folders.publish(summary.outcome.statement)
         _write_reports(options, summary, record, metrics, plots, report)

@@ -116,8 +116,10 @@ def _print_preflight(dataset: CertifiedSet, recipe: Recipe, found: Preflight) ->
         f"data     {dataset.name}  {dataset.rows} samples  longest {dataset.number('input_ids', 'longest')} tokens"
     )
     typer.echo(f"root     {dataset.root}")
-    typer.echo(f"model    {recipe.model.path or recipe.model.hub or recipe.model.config.get('model_type')}  "
-               f"{found.parameters.total:,} parameters, {found.parameters.trained:,} trained")  # fmt: skip
+    typer.echo(
+        f"model    {recipe.model.path or recipe.model.hub or recipe.model.config.get('model_type')}  "
+        f"{found.parameters.total:,} parameters, {found.parameters.trained:,} trained"
+    )
     typer.echo(
         f"memory   about {needed.total / gib:.2f} GiB: weights {needed.weights / gib:.2f}, gradients "
         f"{needed.gradients / gib:.2f}, optimizer {needed.optimizer / gib:.2f}, activations "

@@ -136,6 +136,7 @@ class Family:
 DETECTRON2 = ImageSpec(channels="BGR", scale=1.0, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
 """Pixels as they are, blue first: mean and deviation are part of the model."""
 
+# fmt: off
 FAMILIES: dict[str, Family] = {
     # LayoutLMEmbeddings: arange positions; h and w embeddings looked up at y1 - y0 and x1 - x0, unclamped.
     # Special boxes: unilm layoutlm/deprecated/examples/seq_labeling (cls and pad zeros, sep 1000s).
@@ -186,7 +187,8 @@ FAMILIES: dict[str, Family] = {
         inverted_boxes_crash=False, cls_box=ORIGIN, sep_box=(1, 1, 1, 1), pad_box=ORIGIN,
         type_rows=2, question_seps=1, image=None,
     ),
-}  # fmt: skip
+}
+# fmt: on
 """Document families by their name in a schema."""
 
 _AFTER_PAD_MODELS = frozenset(
@@ -275,9 +277,12 @@ def limits_of(
     if tokenizer_size is not None and tokenizer_size > rows:
         mismatch = Reason.TOKENIZER_MODEL_MISMATCH.facts
         raise TokenizerError(
-            mismatch.title.lower(), where="model", found=f"{tokenizer_size} tokens, beyond the embedding matrix",
-            expected=f"at most {rows}, its rows", remedy=mismatch.remedy,
-        )  # fmt: skip
+            mismatch.title.lower(),
+            where="model",
+            found=f"{tokenizer_size} tokens, beyond the embedding matrix",
+            expected=f"at most {rows}, its rows",
+            remedy=mismatch.remedy,
+        )
     pad = _integer(config, "pad_token_id", least=0)
     if pad is None:
         pad = family.pad_id if family is not None and pad_id is None else pad_id
@@ -330,9 +335,11 @@ def _labels(config: dict[str, Any], num_labels: int | None) -> int | None:
     if num_labels > own:
         raise SchemaError(
             "the schema has more labels than the model's config.json",
-            where="model: config", found=f"{num_labels} labels", expected=f"at most {own}",
+            where="model: config",
+            found=f"{num_labels} labels",
+            expected=f"at most {own}",
             remedy="correct the label list, or remove `id2label` from a config that is not fine-tuned yet",
-        )  # fmt: skip
+        )
     return own
 
 
@@ -357,9 +364,11 @@ def _check_family(model: ModelSpec, config: dict[str, Any]) -> None:
     if model.family is not None and found is not None and found not in same:
         raise SchemaError(
             "the config.json is another family's",
-            where="model: config", found=found, expected=model.family,
+            where="model: config",
+            found=found,
+            expected=model.family,
             remedy="correct `family` or `config`",
-        )  # fmt: skip
+        )
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -388,6 +397,8 @@ def _integer(config: dict[str, Any], key: str, least: int = 1) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise SchemaError(
             "the model's config.json has a number that cannot be",
-            where=f"model: config: {key}", found=str(value)[:40], expected=f"a whole number from {least}",
-        )  # fmt: skip
+            where=f"model: config: {key}",
+            found=str(value)[:40],
+            expected=f"a whole number from {least}",
+        )
     return value

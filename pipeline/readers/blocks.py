@@ -228,9 +228,14 @@ def _slice_block(block: Block, first: int, past: int) -> Block:
     before, behind = np.searchsorted(block.breaks, [start, end], "right").tolist()
     broken = tuple(replace(b, index=b.index - first) for b in block.broken if first <= b.index < past)
     return Block(
-        block.data[start:end], block.line + before, block.offset + start, block.ends[first:past] - start,
-        block.breaks[before:behind] - start, block.lines[first:past] - before, broken,
-    )  # fmt: skip
+        block.data[start:end],
+        block.line + before,
+        block.offset + start,
+        block.ends[first:past] - start,
+        block.breaks[before:behind] - start,
+        block.lines[first:past] - before,
+        broken,
+    )
 
 
 def _oversized_block(head: bytes, line: int, offset: int, size: int) -> Block:

@@ -77,9 +77,16 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
     columns = header.prove_header(_column_names(row, schema.read), fields, claim.source)
     at, line = (skip, row.line) if schema.read.header == "none" else (row.end, row.next_line)
     partition = Partition(
-        claim.source, claim.schema_index, "csv", start=start + at, first_row=line, header=columns,
-        encoding=encoding.codec, delimiter=delimiter, decimal=_decimal(schema.read.decimal, delimiter),
-    )  # fmt: skip
+        claim.source,
+        claim.schema_index,
+        "csv",
+        start=start + at,
+        first_row=line,
+        header=columns,
+        encoding=encoding.codec,
+        delimiter=delimiter,
+        decimal=_decimal(schema.read.decimal, delimiter),
+    )
     limit = schema.read.limits.record_mb * 2**20
     mark = ord(delimiter)
     parts = cut_ranges(
@@ -217,9 +224,15 @@ def _batch_of_block(
     dropped["blank"] += len(starts) - len(kept)
     rows = block.line + block.lines[kept]
     batch = Batch(
-        partition.source, None, np.arange(len(rows), dtype=np.int64), rows, pl.DataFrame(), cells,
-        decimal=partition.decimal, clean=is_clean(block.data),
-    )  # fmt: skip
+        partition.source,
+        None,
+        np.arange(len(rows), dtype=np.int64),
+        rows,
+        pl.DataFrame(),
+        cells,
+        decimal=partition.decimal,
+        clean=is_clean(block.data),
+    )
     if not faults:
         return batch, Findings(), len(block.data)
     unread = ~np.isin(kept, indexes, assume_unique=True)

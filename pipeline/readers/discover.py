@@ -25,6 +25,7 @@ from pipeline.reasons import Reason
 if TYPE_CHECKING:
     from pipeline.schema.model import Schema
 
+# fmt: off
 SUFFIXES = {
     ".csv": "csv", ".txt": "csv", ".tsv": "tsv", ".tab": "tsv",
     ".xlsx": "excel", ".xlsm": "excel", ".xls": "excel", ".xlsb": "excel", ".ods": "excel",
@@ -32,7 +33,8 @@ SUFFIXES = {
     ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl",
     ".parquet": "parquet", ".pq": "parquet",
     ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
-}  # fmt: skip
+}
+# fmt: on
 """Format by the suffix of the file's name, where the schema says ``format: auto``."""
 
 SAVED_SET_FILES = frozenset(("state.json", "dataset_info.json", "dataset_dict.json"))

@@ -193,9 +193,16 @@ class DocumentBuilder:
             raw = pa.array([b"\n".join(part) if part else None for part in parts], pa.binary())
         first = table["@group"].to_numpy()[starts].astype(np.int64)
         batch = Batch(
-            self._partition.source, self._partition.sheet, ids, first, pl.DataFrame(), pl.DataFrame(columns), raw,
-            unread, self._decimal,
-        )  # fmt: skip
+            self._partition.source,
+            self._partition.sheet,
+            ids,
+            first,
+            pl.DataFrame(),
+            pl.DataFrame(columns),
+            raw,
+            unread,
+            self._decimal,
+        )
         return batch, self._findings(table, owner, ids)
 
     def _findings(self, table: pl.DataFrame, owner: Int64s, ids: Int64s) -> Findings:

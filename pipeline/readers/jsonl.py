@@ -98,9 +98,7 @@ def batch_of_block(
     if block.oversized:
         unread = np.ones(1, bool)
         policy = schema.policy(Reason.LINE_TOO_LONG)
-        findings.add(
-            Reason.LINE_TOO_LONG, policy, "", ids, found=str(block.oversized), expected=str(limit)
-        )  # fmt: skip
+        findings.add(Reason.LINE_TOO_LONG, policy, "", ids, found=str(block.oversized), expected=str(limit))
     clean = is_clean(block.data, json=True)
     batch = Batch(partition.source, None, ids, rows, pl.DataFrame(), raw=raw, unread=unread, clean=clean)
     return batch, findings, len(block.data)

@@ -216,9 +216,13 @@ def _line_batches(
             continue
         batch, findings, size = _batch_of_record(line.encode(), row, partition)
         findings.add(
-            Reason.LINE_FORMAT, schema.policy(Reason.LINE_FORMAT), "", batch.ids,
-            found=f"{len(records)} records", expected="one record a line",
-        )  # fmt: skip
+            Reason.LINE_FORMAT,
+            schema.policy(Reason.LINE_FORMAT),
+            "",
+            batch.ids,
+            found=f"{len(records)} records",
+            expected="one record a line",
+        )
         yield batch, findings, size
 
 

@@ -45,10 +45,19 @@ def inspect(claim: Claim, schema: Schema, fields: Sequence[Field]) -> Inspection
         return Inspection((), (FileNote(Reason.FILE_EMPTY, claim.source, "no text", "lines"),))
     decimal = schema.read.decimal
     partition = Partition(
-        claim.source, claim.schema_index, "lines", start=encoding.bom_bytes if encoding.codec == "utf-8" else 0,
-        header=columns, encoding=encoding.codec, delimiter=form.separator,
-        decimal="." if decimal == "auto" and form.separator == "," else ".," if decimal == "auto" else decimal,
-    )  # fmt: skip
+        claim.source,
+        claim.schema_index,
+        "lines",
+        start=encoding.bom_bytes if encoding.codec == "utf-8" else 0,
+        header=columns,
+        encoding=encoding.codec,
+        delimiter=form.separator,
+        decimal="."
+        if decimal == "auto" and form.separator == ","
+        else ".,"
+        if decimal == "auto"
+        else decimal,
+    )
     return Inspection(cut_ranges(claim, schema, partition, find_lines, of_lines=True))
 
 
@@ -87,15 +96,23 @@ def _batch_of_block(
     if block.oversized:
         wrong_lines = np.ones(len(rows), bool)
         findings.add(
-            Reason.LINE_TOO_LONG, schema.policy(Reason.LINE_TOO_LONG), "", ids,
-            found=str(block.oversized), expected=str(limit),
-        )  # fmt: skip
+            Reason.LINE_TOO_LONG,
+            schema.policy(Reason.LINE_TOO_LONG),
+            "",
+            ids,
+            found=str(block.oversized),
+            expected=str(limit),
+        )
     elif wrong_lines.any():
         expected = f"{'at least ' if form.rest else ''}{count} fields"
         findings.add(
-            Reason.LINE_FORMAT, schema.policy(Reason.LINE_FORMAT), "", ids[wrong_lines],
-            found=[f"{n} fields" for n in counts[wrong_lines].tolist()], expected=expected,
-        )  # fmt: skip
+            Reason.LINE_FORMAT,
+            schema.policy(Reason.LINE_FORMAT),
+            "",
+            ids[wrong_lines],
+            found=[f"{n} fields" for n in counts[wrong_lines].tolist()],
+            expected=expected,
+        )
     if wrong_lines.any():
         unread, good = wrong_lines, pl.Series(~wrong_lines)
         cells = cells.select(pl.when(good).then(pl.all()))
@@ -104,9 +121,17 @@ def _batch_of_block(
             pa.binary(),
         )
     batch = Batch(
-        partition.source, None, ids, rows, pl.DataFrame(), cells, raw, unread, partition.decimal,
+        partition.source,
+        None,
+        ids,
+        rows,
+        pl.DataFrame(),
+        cells,
+        raw,
+        unread,
+        partition.decimal,
         is_clean(block.data),
-    )  # fmt: skip
+    )
     return batch, findings, len(block.data)
 
 

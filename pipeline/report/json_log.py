@@ -111,18 +111,30 @@ class JsonLog(SilentWatch):
             self._note(done)
             return
         self._write(
-            "partition.end", source=done.source, sheet=done.sheet, chunk=done.chunk, rows_read=done.rows_read,
-            certified=done.certified, quarantined=done.quarantined, reasons=dict(done.reasons),
-        )  # fmt: skip
+            "partition.end",
+            source=done.source,
+            sheet=done.sheet,
+            chunk=done.chunk,
+            rows_read=done.rows_read,
+            certified=done.certified,
+            quarantined=done.quarantined,
+            reasons=dict(done.reasons),
+        )
 
     def end(self, options: Options, summary: Summary, code: Exit) -> None:
         totals = summary.totals
         self._ended = True
         self._write(
-            "run.end", exit=int(code), published=True, unchanged=summary.outcome.unchanged,
-            root=summary.outcome.statement.root, rows_read=totals["rows_read"], certified=totals["certified"],
-            quarantined=totals["quarantined"], reasons=totals["reasons"],
-        )  # fmt: skip
+            "run.end",
+            exit=int(code),
+            published=True,
+            unchanged=summary.outcome.unchanged,
+            root=summary.outcome.statement.root,
+            rows_read=totals["rows_read"],
+            certified=totals["certified"],
+            quarantined=totals["quarantined"],
+            reasons=totals["reasons"],
+        )
 
     def _note(self, note: FileNote) -> None:
         self._write(

@@ -128,6 +128,8 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
                 yield from batch.to_pylist()
     except (OSError, pa.ArrowInvalid) as error:
         raise VerificationError(
-            "a quarantine shard cannot be read", where=str(path), found=type(error).__name__,
+            "a quarantine shard cannot be read",
+            where=str(path),
+            found=type(error).__name__,
             remedy="`python -m pipeline verify` lists all damage; a run repairs it",
-        ) from None  # fmt: skip
+        ) from None

@@ -17,7 +17,6 @@ from pipeline.reasons import Policy, Reason
 from pipeline.report.events import SilentWatch
 from pipeline.report.metrics import dataset_tokens, findings_table
 from pipeline.report.token_budget import budgets, print_budgets
-from pipeline.schema.rules import describe
 
 if TYPE_CHECKING:
     from pipeline.findings import FileNote
@@ -42,9 +41,14 @@ class Terminal(SilentWatch):
         self._out = Console()
         self._err = Console(stderr=True)
         self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[counts]}"),
-            TimeRemainingColumn(), console=self._err, transient=True,
-        )  # fmt: skip
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[counts]}"),
+            TimeRemainingColumn(),
+            console=self._err,
+            transient=True,
+        )
         self._task = self._bar.add_task("reading", total=None, counts="")
         self._rows = self._quarantined = self._tokens = 0
         self._counts_batches = False
@@ -92,9 +96,14 @@ def print_summary(console: Console, options: Options, summary: Summary, batch_si
         own = {n: d for n, d in predicate["datasets"].items() if d["contract"] == schema}
         samples = sum(d["rows"] for n, d in own.items() if not n.endswith(".pages"))
         table.add_row(
-            schema, f"{counts['rows_read']:,}", f"{counts['certified']:,}", f"{counts['quarantined']:,}",
-            f"{sum(counts['dropped'].values()):,}", f"{samples:,}", f"{sum(map(dataset_tokens, own.values())):,}",
-        )  # fmt: skip
+            schema,
+            f"{counts['rows_read']:,}",
+            f"{counts['certified']:,}",
+            f"{counts['quarantined']:,}",
+            f"{sum(counts['dropped'].values()):,}",
+            f"{samples:,}",
+            f"{sum(map(dataset_tokens, own.values())):,}",
+        )
     console.print(table)
     print_budgets(console, budgets(options.clean, summary.outcome.statement), batch_size)
     _print_findings(console, predicate)
@@ -137,9 +146,12 @@ def print_reasons(reasons: Sequence[Reason]) -> None:
     for reason in reasons:
         facts = reason.facts
         table.add_row(
-            facts.slug, facts.title, facts.severity.value, f"[{STYLE[facts.default]}]{facts.default.value}[/]",
+            facts.slug,
+            facts.title,
+            facts.severity.value,
+            f"[{STYLE[facts.default]}]{facts.default.value}[/]",
             ", ".join(policy.value for policy in facts.options),
-        )  # fmt: skip
+        )
     Console().print(table)
 
 
@@ -166,9 +178,14 @@ def _print_schema(console: Console, stages: Stages, inputs: list[Input], path: s
         text = first is not None and first.format in ("csv", "lines", "jsonl", "json")
         delimiter = {"\t": "tab", "": ""}.get(first.delimiter, first.delimiter) if first else ""
         files.add_row(
-            escape(one.claim.source), one.claim.format, escape(sheets), first.encoding if text and first else "",
-            delimiter, str(len(one.partitions)), f"{one.claim.bytes / 2**20:.2f}",
-        )  # fmt: skip
+            escape(one.claim.source),
+            one.claim.format,
+            escape(sheets),
+            first.encoding if text and first else "",
+            delimiter,
+            str(len(one.partitions)),
+            f"{one.claim.bytes / 2**20:.2f}",
+        )
     console.print(files)
     records = (stage.name for stage in stages.records)
     names = ["read", *records, "split", stages.encode.name, stages.certify.name]
@@ -181,6 +198,8 @@ def _print_schema(console: Console, stages: Stages, inputs: list[Input], path: s
         f"model: {limits.family or 'any'}, {limits.embedding_rows:,} embedding rows, positions {longest}",
         highlight=False,
     )
+    from pipeline.schema.rules import describe  # imports pandera and polars
+
     rules = Table("field", "must", "expected")
     for column, slug, expected in describe(schema):
         rules.add_row(escape(column), f"not be {slug}", escape(expected))

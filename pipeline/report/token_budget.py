@@ -162,11 +162,14 @@ def _parse_budgets(value: Any) -> dict[str, TokenBudget]:
     try:
         return {
             str(digest): TokenBudget(
-                int(samples), int(tokens), int(supervised), int(dropped),
+                int(samples),
+                int(tokens),
+                int(supervised),
+                int(dropped),
                 lengths={int(length): int(count) for length, count in lengths},
             )
             for digest, (samples, tokens, supervised, dropped, lengths) in value.items()
-        }  # fmt: skip
+        }
     except (AttributeError, TypeError, ValueError):
         return {}
 

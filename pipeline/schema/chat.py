@@ -32,13 +32,13 @@ class Messages(Strict):
     format: Literal["messages", "sharegpt", "openai"]
     column: str = "messages"
     system: str | FromColumn | None = None
-    """Put before conversations that have no system turn."""
+    """System prompt of conversations that have no system turn."""
     tools: str | None = None
     """Field with the tool definitions."""
 
 
 class Alpaca(Strict):
-    """instruction / input / output; a blank input is legitimate."""
+    """instruction / input / output; the input may be blank."""
 
     format: Literal["alpaca"]
     instruction: str = "instruction"
@@ -93,7 +93,7 @@ class Template(Strict):
     file: str | None = None
     """A pinned .jinja file, relative to the schema."""
     date: str | None = None
-    """The date a template that renders today's date is given, so that shards are reproducible."""
+    """Date that the template renders as today's, so that shards are reproducible."""
 
 
 class RoleLimit(Strict):
@@ -114,7 +114,7 @@ class Chat(Strict):
 
     source: Source
     aliases: dict[str, str] = {"human": "user", "gpt": "assistant"}
-    """Other names of roles, compared without case and edge white space. A format's own names are known: ShareGPT's
+    """Other names of roles; case and surrounding white space do not count. A format's own names are known: ShareGPT's
     ``function_call`` and ``observation``, OpenAI's ``developer`` and ``function``, OpenAssistant's ``prompter``."""
     grammar: str = "system? (user assistant)+"
     """Turn grammar: role names, ``?``, ``+``, ``*``, ``|`` and brackets; ``assistant_call`` is an assistant turn

@@ -51,7 +51,7 @@ class Column(Strict):
     pattern: str | None = None
     """Regular expression the whole text must match."""
     as_shown: bool = False
-    """For text: take a JSON number or boolean as it stands in the file ("42", never "42.0")."""
+    """For text: take a JSON number or boolean as the file spells it ("42", never "42.0")."""
     items: Item | None = None
     """For lists: the type of the elements."""
     fields: dict[str, Item] = {}

@@ -79,23 +79,37 @@ def _layout(layout: Layout, decimal: str) -> list[Field]:
     boxes = layout.boxes
     fields = [
         Field(
-            "@words", layout.words, FieldType(Kind.WORDS), missing=Reason.DOC_EMPTY, wrong=Reason.WORD_NOT_TEXT,
-            grouped=True, as_shown=True,
+            "@words",
+            layout.words,
+            FieldType(Kind.WORDS),
+            missing=Reason.DOC_EMPTY,
+            wrong=Reason.WORD_NOT_TEXT,
+            grouped=True,
+            as_shown=True,
         ),
         Field(
-            "@boxes", boxes.columns or boxes.column or "", FieldType(Kind.BOXES),
-            missing=Reason.WORDS_BOXES_MISMATCH, wrong=Reason.BBOX_UNPARSED, grouped=True, decimal=decimal,
+            "@boxes",
+            boxes.columns or boxes.column or "",
+            FieldType(Kind.BOXES),
+            missing=Reason.WORDS_BOXES_MISMATCH,
+            wrong=Reason.BBOX_UNPARSED,
+            grouped=True,
+            decimal=decimal,
         ),
-    ]  # fmt: skip
+    ]
     if layout.labels is not None:
         ids = layout.labels.form == "ids"
         fields.append(
             Field(
-                "@labels", layout.labels.column, FieldType(Kind.LABELS, ids=ids), required=layout.labels.required,
+                "@labels",
+                layout.labels.column,
+                FieldType(Kind.LABELS, ids=ids),
+                required=layout.labels.required,
                 missing=Reason.WORDS_LABELS_MISMATCH,
-                wrong=Reason.LABEL_NOT_INTEGER if ids else Reason.LABEL_UNKNOWN, grouped=True,
+                wrong=Reason.LABEL_NOT_INTEGER if ids else Reason.LABEL_UNKNOWN,
+                grouped=True,
             )
-        )  # fmt: skip
+        )
     if (label := layout.page_label) is not None:
         ids = label.form == "ids"
         kind = FieldType(Kind.INTEGER) if ids else TEXT
@@ -118,10 +132,14 @@ def _layout(layout: Layout, decimal: str) -> list[Field]:
     if layout.image is not None and layout.image.column is not None:
         fields.append(
             Field(
-                "@image", layout.image.column, TEXT, required=layout.image.required,
-                missing=Reason.IMAGE_MISSING, wrong=Reason.IMAGE_MISSING,
+                "@image",
+                layout.image.column,
+                TEXT,
+                required=layout.image.required,
+                missing=Reason.IMAGE_MISSING,
+                wrong=Reason.IMAGE_MISSING,
             )
-        )  # fmt: skip
+        )
     return fields
 
 
@@ -133,17 +151,27 @@ def _page_size(name: str, path: str, type_: FieldType, decimal: str) -> Field:
 def _turn(name: str, path: str, *, required: bool = True) -> Field:
     """A field that holds the text of one turn."""
     return Field(
-        name, path, TEXT, required=required, missing=Reason.CONTENT_EMPTY, wrong=Reason.CONTENT_NOT_TEXT,
+        name,
+        path,
+        TEXT,
+        required=required,
+        missing=Reason.CONTENT_EMPTY,
+        wrong=Reason.CONTENT_NOT_TEXT,
         as_shown=True,
-    )  # fmt: skip
+    )
 
 
 def _turns(name: str, path: str, *, text: bool = False) -> Field:
     """A field that holds a list of turns."""
     return Field(
-        name, path, MESSAGES, missing=Reason.CONVERSATION_EMPTY, wrong=Reason.VALUE_TYPE,
-        message_keys=MESSAGE_KEYS, text_turn=text,
-    )  # fmt: skip
+        name,
+        path,
+        MESSAGES,
+        missing=Reason.CONVERSATION_EMPTY,
+        wrong=Reason.VALUE_TYPE,
+        message_keys=MESSAGE_KEYS,
+        text_turn=text,
+    )
 
 
 def _chat(chat: Chat) -> list[Field]:

@@ -14,14 +14,14 @@ BoxUnit = Literal["pixel", "point", "inch", "percent", "ratio", "norm1000"]
 
 
 class UnitField(Strict):
-    """The unit is given by each record: a path, and what its values mean."""
+    """Each record gives the unit: a path, and what its values mean."""
 
     column: str
     values: dict[str, BoxUnit] = {"pixel": "pixel", "inch": "inch", "point": "point"}
 
 
 class Boxes(Strict):
-    """How boxes are written. Nothing of it is guessed."""
+    """How boxes are written. Nothing is guessed."""
 
     column: str | None = None
     """Field with one box a word."""
@@ -61,7 +61,7 @@ class Labels(Strict):
     """The closed list; its order gives the ids."""
     form: Literal["names", "ids"] = "names"
     ignore_id: int | None = -100
-    """Among ids: the one that means "no label"; null: none does."""
+    """The id that means "no label"; null: there is none."""
     scheme: Literal["bio", "bioes", "none"] = "bio"
     align: Literal["first_subword", "all_subwords"] = "first_subword"
     fold_case: bool = False
@@ -84,9 +84,9 @@ class Question(Strict):
     column: str
     """Field with the question."""
     start: str | None = None
-    """Field with the place, from 0, of the answer's first word; blank: the page has no answer."""
+    """Field with the index, from 0, of the answer's first word; blank: the page has no answer."""
     end: str | None = None
-    """Field with the place of its last word."""
+    """Field with the index of its last word."""
 
     @model_validator(mode="after")
     def _both_ends(self) -> Question:
@@ -150,7 +150,7 @@ class Layout(Strict):
     rounding: Literal["truncate", "round"] = "truncate"
     """How 1000 · x / width becomes a whole number; the model families were pre-trained with ``truncate``."""
     geometry: Literal["judge", "off"] = "judge"
-    """Whether a page whose geometry cannot be right is stopped (``bbox_unit_suspect``)."""
+    """Whether a page whose geometry cannot be right is set aside (``bbox_unit_suspect``)."""
     window: Window = Window()
 
     @model_validator(mode="after")

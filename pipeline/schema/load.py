@@ -52,9 +52,11 @@ def named(name: Any, path: Path) -> dict[str, Any]:
     if not isinstance(name, str) or name not in known:
         near = difflib.get_close_matches(str(name), known, n=1)
         raise SchemaError(
-            "no such preset", where=f"{path}: preset", found=str(name)[:60],
+            "no such preset",
+            where=f"{path}: preset",
+            found=str(name)[:60],
             expected=f"{near[0]}?" if near else ", ".join(known),
-        )  # fmt: skip
+        )
     return fragment(name)
 
 
@@ -77,23 +79,29 @@ def located(name: str, path: Path, line: int) -> Path:
     where, found, folder = f"{path}:{line}: preset", name[:200], path.parent
     if PurePosixPath(name).is_absolute() or PureWindowsPath(name).is_absolute():
         raise SchemaError(
-            "a preset is not given by an absolute path", where=where, found=found,
+            "a preset is not given by an absolute path",
+            where=where,
+            found=found,
             expected="a path that starts at the folder of the schema file",
             remedy="write a relative path (`../presets/scans.yaml`), so that the schema holds on any machine",
-        )  # fmt: skip
+        )
     file = folder / name
     if not file.is_file():
         raise SchemaError(
-            "the file of the preset is not there", where=where, found=found,
+            "the file of the preset is not there",
+            where=where,
+            found=found,
             expected=f"a file in {folder}, where the path starts",
             remedy="correct the path, or name a preset that comes with the program: see docs/presets.md",
-        )  # fmt: skip
+        )
     if ".." not in PurePosixPath(name).parts and folder.resolve() not in file.resolve().parents:
         raise SchemaError(
-            "the path of the preset leads out of the schema's folder by a link", where=where, found=found,
+            "the path of the preset leads out of the schema's folder by a link",
+            where=where,
+            found=found,
             expected=f"a file below {folder}, or a path that shows with `..` that it leads elsewhere",
             remedy="write the path that the link stands for, or copy the file",
-        )  # fmt: skip
+        )
     return file
 
 
@@ -301,9 +309,12 @@ def load_schema(path: Path) -> LoadedSchema:
     except SchemaError as error:
         place = place_of(tuple(error.where.split(".")), places)
         raise SchemaError(
-            error.what, where=f"{place.preset or path}:{place.line}: {error.where}", found=error.found,
-            expected=error.expected, remedy=error.remedy,
-        ) from None  # fmt: skip
+            error.what,
+            where=f"{place.preset or path}:{place.line}: {error.where}",
+            found=error.found,
+            expected=error.expected,
+            remedy=error.remedy,
+        ) from None
     return LoadedSchema(schema, path, preset)
 
 
@@ -360,20 +371,29 @@ def _own_preset(file: Path, name: str, places: dict[Loc, Place], where: str) -> 
         text = _read(file, "preset")
     except OSError as error:
         raise SchemaError(
-            "the file of the preset cannot be read", where=where, found=error.strerror or type(error).__name__,
-            expected="a file that may be read", remedy="check the file and its permissions",
-        ) from None  # fmt: skip
+            "the file of the preset cannot be read",
+            where=where,
+            found=error.strerror or type(error).__name__,
+            expected="a file that may be read",
+            remedy="check the file and its permissions",
+        ) from None
     data, lines = _parse(text, file, "preset")
     if not isinstance(data, dict):
         raise SchemaError(
-            "the preset is no mapping", where=str(file), found=type(data).__name__, expected="keys of a schema",
+            "the preset is no mapping",
+            where=str(file),
+            found=type(data).__name__,
+            expected="keys of a schema",
             remedy="write keys as in a schema file; those of the schema win",
-        )  # fmt: skip
+        )
     if "preset" in data:
         raise SchemaError(
-            "a preset names a preset", where=f"{file}:{lines['preset',]}: preset", found=str(data["preset"])[:200],
-            expected="keys of a schema, without `preset`", remedy="copy the keys of the other preset into this one",
-        )  # fmt: skip
+            "a preset names a preset",
+            where=f"{file}:{lines['preset',]}: preset",
+            found=str(data["preset"])[:200],
+            expected="keys of a schema, without `preset`",
+            remedy="copy the keys of the other preset into this one",
+        )
     for loc, line in lines.items():
         places.setdefault(loc, Place(name, line))
     return data

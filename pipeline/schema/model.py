@@ -51,7 +51,7 @@ class Table(Strict):
     text: str | None = None
     """Column that is tokenized; null: none."""
     label: str | None = None
-    """Column that becomes the integer ``labels``: text by its place in ``allowed``, or an integer."""
+    """Column that becomes the integer ``labels``: text by its index in ``allowed``, or an integer."""
     max_tokens: Annotated[int, Is(ge=2)] = 512
     """Longer texts are cut, and flagged."""
 
@@ -64,7 +64,7 @@ class Tokens(Strict):
     attention_mask: str | None = None
     max_tokens: Annotated[int, Is(ge=2)] | None = None
     ignore_index: int = -100
-    """Label that no loss counts; it is written as -100."""
+    """Label that the loss ignores; it is written as -100."""
     causal_shift: bool = True
     """Whether labels are shifted by one in the loss, so that the first position is never trained."""
     bos: Annotated[int, Is(ge=0)] | None = None
@@ -122,13 +122,13 @@ class Schema(Strict):
     files: Annotated[tuple[str, ...], Is(min_length=1)]
     """Patterns under the raw folder (``**`` for any depth)."""
     ignore: tuple[str, ...] = ()
-    """Patterns of files that are known and not read."""
+    """Patterns of files that are not read and get no note."""
     read: Read = Read()
     columns: dict[str, Column] = {}
     tokenizer: Tokenizer | None = None
     model: Model = Model()
     policies: dict[str, Literal["quarantine", "repair", "flag"]] = {}
-    """Policy by reason, where another than the default is wanted and the reason allows it."""
+    """Policy by reason, where you want another than the default and the reason allows it."""
     split: Split | None = None
     quarantine: Quarantine = Quarantine()
     output: Output = Output()

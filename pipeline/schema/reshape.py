@@ -23,7 +23,7 @@ class Each(Strict):
     do: Literal["each"]
     list: Path
     keep: dict[str, Path] = {}
-    """Values of the whole that each record takes along, by the name they get."""
+    """Values of the whole document that each record keeps, by their new names."""
 
 
 class Where(Strict):
@@ -33,9 +33,9 @@ class Where(Strict):
     list: Path
     key: Path
     equals: str | int | None = None
-    """The value; none: any value, so that elements without the key go."""
+    """The value; none: any value, so that elements without the key are dropped."""
     into: str | None = None
-    """Name of the record's new list; without it the list itself is thinned."""
+    """Name of the record's new list; without it the list itself is filtered."""
 
 
 class Group(Strict):
@@ -164,7 +164,7 @@ class Spread(Strict):
 
 
 class Lift(Strict):
-    """The record gets a value that stands in the elements of a list: the page size that every result repeats."""
+    """The record gets a value from the elements of a list: the page size that every result repeats."""
 
     do: Literal["lift"]
     list: Path

@@ -1,17 +1,17 @@
 """Statistics of the columns of a batch, a shard or a data set: nulls, ranges, lengths.
 
 The certificate holds them, so that a training node can check a data set against its model without reading a shard.
+Only measuring imports pyarrow: a run that finds nothing changed reads statistics and never measures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,9 @@ def measure(batch: pa.RecordBatch) -> dict[str, ColumnStatistics]:
 
 
 def _measure(path: str, column: pa.Array, statistics: dict[str, ColumnStatistics]) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     kind = column.type
     nulls, count = column.null_count, len(column) - column.null_count
     if pa.types.is_struct(kind):
@@ -120,12 +123,16 @@ def _measure(path: str, column: pa.Array, statistics: dict[str, ColumnStatistics
 
 
 def _lengths(nulls: int, count: int, lengths: pa.Array) -> ColumnStatistics:
+    import pyarrow.compute as pc
+
     low, high = _bounds(lengths)
     total = pc.sum(lengths).as_py() or 0
     return ColumnStatistics(nulls, count, shortest=low, longest=high, total=total)
 
 
 def _floats(nulls: int, count: int, column: pa.Array) -> ColumnStatistics:
+    import numpy as np
+
     values = column.drop_null().to_numpy(zero_copy_only=False)
     finite = values[np.isfinite(values)]
     lost = len(values) - len(finite)
@@ -137,5 +144,7 @@ def _floats(nulls: int, count: int, column: pa.Array) -> ColumnStatistics:
 
 
 def _bounds(column: pa.Array) -> tuple[int | None, int | None]:
+    import pyarrow.compute as pc
+
     found = pc.min_max(column)
     return found["min"].as_py(), found["max"].as_py()

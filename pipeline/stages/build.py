@@ -119,10 +119,13 @@ def _context(loaded: LoadedSchema, raw: Path, labels: tuple[str, ...]) -> Contex
         columns=[pa.field(name, field.type.arrow()) for name, field in own.items()],
         tokenizer=tokenizer,
         limits=limits_for(
-            schema.model, loaded.folder, tokenizer.size if tokenizer else None,
-            tokenizer.pad_id if tokenizer else None, len(labels) or None,
+            schema.model,
+            loaded.folder,
+            tokenizer.size if tokenizer else None,
+            tokenizer.pad_id if tokenizer else None,
+            len(labels) or None,
         ),
-    )  # fmt: skip
+    )
 
 
 def _tokenizer(loaded: LoadedSchema) -> Tokenizer | None:

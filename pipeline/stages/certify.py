@@ -170,9 +170,13 @@ class _Judgement:
         """A finding for each bad sample; ``shown`` has one number a sample."""
         hits = np.flatnonzero(bad)
         self.findings.add(
-            reason, Policy.QUARANTINE, self.column, self.of.ids[hits],
-            found=[str(number) for number in shown[hits]], expected=expected,
-        )  # fmt: skip
+            reason,
+            Policy.QUARANTINE,
+            self.column,
+            self.of.ids[hits],
+            found=[str(number) for number in shown[hits]],
+            expected=expected,
+        )
 
     def values(self, reason: Reason, bad: Mask, lengths: Int64s, values: Numbers, expected: str) -> None:
         """A finding for each sample with a bad value: the first one is shown."""
@@ -183,10 +187,14 @@ class _Judgement:
         hits = hits[first]
         places = hits - (np.cumsum(lengths) - lengths)[owner]
         self.findings.add(
-            reason, Policy.QUARANTINE, self.column, self.of.ids[owner],
+            reason,
+            Policy.QUARANTINE,
+            self.column,
+            self.of.ids[owner],
             paths=[f"[{place}]" for place in places],
-            found=[str(value) for value in values[hits].tolist()], expected=expected,
-        )  # fmt: skip
+            found=[str(value) for value in values[hits].tolist()],
+            expected=expected,
+        )
 
 
 def without(samples: Samples, findings: Findings) -> Samples:

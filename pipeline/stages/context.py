@@ -48,7 +48,9 @@ class Context(Generic[S]):
         """
         if self.tokenizer is None:
             raise SchemaError(
-                "the schema has no tokenizer", where="tokenizer", expected="a tokenizer that makes the tokens",
+                "the schema has no tokenizer",
+                where="tokenizer",
+                expected="a tokenizer that makes the tokens",
                 remedy="give `tokenizer: {path: …}`",
-            )  # fmt: skip
+            )
         return self.tokenizer

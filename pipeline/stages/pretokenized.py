@@ -48,9 +48,13 @@ class Frame:
         ):
             hits = np.flatnonzero(bad)
             findings.add(
-                reason, self.context.schema.policy(reason), "input_ids", batch.ids[hits],
-                found=[str(n) for n in count[hits]], expected="1",
-            )  # fmt: skip
+                reason,
+                self.context.schema.policy(reason),
+                "input_ids",
+                batch.ids[hits],
+                found=[str(n) for n in count[hits]],
+                expected="1",
+            )
 
     def _judge_ends(
         self, batch: Batch, ids: Int64s, lengths: Int64s, tokens: Tokens, findings: Findings
@@ -77,10 +81,14 @@ class Frame:
         offset = places[first] - starts[np.searchsorted(rows, record)]
         reason = Reason.EOS_NOT_SUPERVISED
         findings.add(
-            reason, self.context.schema.policy(reason), "labels", batch.ids[record],
+            reason,
+            self.context.schema.policy(reason),
+            "labels",
+            batch.ids[record],
             paths=[f"[{place}]" for place in offset.tolist()],
-            found=f"end-of-turn token {tokens.end_of_turn} is not supervised", expected="its id as its label",
-        )  # fmt: skip
+            found=f"end-of-turn token {tokens.end_of_turn} is not supervised",
+            expected="its id as its label",
+        )
 
 
 # Rows that were tokenized elsewhere: judged against the model's limits, never changed.
@@ -140,10 +148,14 @@ class Range:
         record, hits = record[first], hits[first]
         reason = Reason.TOKEN_OUT_OF_VOCAB
         findings.add(
-            reason, self.context.schema.policy(reason), name[1:], batch.ids[record],
+            reason,
+            self.context.schema.policy(reason),
+            name[1:],
+            batch.ids[record],
             paths=[f"[{hit - starts[r]}]" for hit, r in zip(hits.tolist(), record.tolist(), strict=True)],
-            found=[str(v) for v in values[hits]], expected=f"0 to {top - 1}",
-        )  # fmt: skip
+            found=[str(v) for v in values[hits]],
+            expected=f"0 to {top - 1}",
+        )
 
 
 @dataclass(slots=True)
@@ -179,9 +191,13 @@ class Encode:
         hits = np.flatnonzero(lengths > min(bounds))
         reason = Reason.TOO_LONG_FOR_TARGET
         findings.add(
-            reason, self.context.schema.policy(reason), "input_ids", batch.ids[hits],
-            found=[str(int(n)) for n in lengths[hits]], expected=str(min(bounds)),
-        )  # fmt: skip
+            reason,
+            self.context.schema.policy(reason),
+            "input_ids",
+            batch.ids[hits],
+            found=[str(int(n)) for n in lengths[hits]],
+            expected=str(min(bounds)),
+        )
 
     def _mask(self, batch: Batch, lengths: Int64s) -> pa.Array:
         if "@attention_mask" not in batch.frame.columns:

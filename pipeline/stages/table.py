@@ -41,9 +41,13 @@ class LabelIds:
             ids = column
             hits = np.flatnonzero((column < 0).fill_null(False).to_numpy())
             findings.add(
-                Reason.LABEL_OUT_OF_RANGE, self.context.schema.policy(Reason.LABEL_OUT_OF_RANGE), table.label,
-                batch.ids[hits], found=[str(v) for v in column[pl.Series(hits)]], expected="0 or more",
-            )  # fmt: skip
+                Reason.LABEL_OUT_OF_RANGE,
+                self.context.schema.policy(Reason.LABEL_OUT_OF_RANGE),
+                table.label,
+                batch.ids[hits],
+                found=[str(v) for v in column[pl.Series(hits)]],
+                expected="0 or more",
+            )
         return batch.with_frame(batch.frame.with_columns(ids.alias(LABEL))), findings
 
 
@@ -79,9 +83,13 @@ class Encode:
         kept = np.minimum(lengths, room)
         cut = np.flatnonzero(kept < lengths)
         findings.add(
-            Reason.SEQUENCE_TOO_LONG, self.context.schema.policy(Reason.SEQUENCE_TOO_LONG), text,
-            batch.ids[cut], found=[str(int(n)) for n in lengths[cut]], expected=str(room),
-        )  # fmt: skip
+            Reason.SEQUENCE_TOO_LONG,
+            self.context.schema.policy(Reason.SEQUENCE_TOO_LONG),
+            text,
+            batch.ids[cut],
+            found=[str(int(n)) for n in lengths[cut]],
+            expected=str(room),
+        )
         ids = ids[within(lengths) < np.repeat(kept, lengths)]
         return _framed(ids, kept, before, after)
 

@@ -16,8 +16,16 @@ from pipeline.train.judge import Hit, judge
 from pipeline.train.model_limits import Target
 
 COLUMNS = (
-    "input_ids", "attention_mask", "labels", "bbox", "boxes", "token_type_ids", "position_ids", "pixel_values", "image",
-)  # fmt: skip
+    "input_ids",
+    "attention_mask",
+    "labels",
+    "bbox",
+    "boxes",
+    "token_type_ids",
+    "position_ids",
+    "pixel_values",
+    "image",
+)
 SHOWN = 20
 BATCH = 2_000
 
@@ -82,9 +90,10 @@ def files_of(dataset: Path) -> list[Path]:
     found = sorted(path for path in dataset.rglob("*") if path.suffix in (".parquet", ".arrow"))
     if not found:
         raise InputError(
-            "nothing tokenized is here", where=str(dataset),
+            "nothing tokenized is here",
+            where=str(dataset),
             expected="a save_to_disk folder, or Parquet or Arrow files",
-        )  # fmt: skip
+        )
     return found
 
 

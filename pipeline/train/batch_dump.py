@@ -79,9 +79,11 @@ def read_dump(path: Path) -> tuple[dict[str, Any], list[Dumped]]:
             raise ValueError
     except (OSError, ValueError, IndexError) as error:
         raise InputError(
-            "not a dump of batches", where=str(path), found=type(error).__name__,
+            "not a dump of batches",
+            where=str(path),
+            found=type(error).__name__,
             expected="what `train --dump-batches` writes",
-        ) from None  # fmt: skip
+        ) from None
     return head, list(_steps(lines[1:]))
 
 

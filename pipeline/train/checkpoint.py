@@ -93,9 +93,11 @@ def read_position(checkpoint: Path) -> Position:
         return Position(**json.loads((checkpoint / STATE).read_text())["place"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RefusedError(
-            "not a checkpoint of this program", where=str(checkpoint), found=type(error).__name__,
+            "not a checkpoint of this program",
+            where=str(checkpoint),
+            found=type(error).__name__,
             expected=f"a folder with {STATE}",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def resume(checkpoint: Path, root: str, dataset: str, order: str) -> Position:
@@ -112,10 +114,12 @@ def resume(checkpoint: Path, root: str, dataset: str, order: str) -> Position:
     ):
         if found != expected:
             raise RefusedError(
-                f"the checkpoint was made with another {what}", where=str(checkpoint), found=found[:64],
+                f"the checkpoint was made with another {what}",
+                where=str(checkpoint),
+                found=found[:64],
                 expected=expected[:64],
                 remedy="begin a new job, or go on with the folder and recipe the checkpoint was made with",
-            )  # fmt: skip
+            )
     return position
 
 
@@ -143,7 +147,8 @@ def load_weights(
         tied = set(getattr(model, "_tied_weights_keys", None) or ())
         if unexpected or set(missing) - tied:
             raise RefusedError(
-                "the checkpoint's weights are another model's", where=str(checkpoint),
+                "the checkpoint's weights are another model's",
+                where=str(checkpoint),
                 found=f"{len(missing)} missing, {len(unexpected)} unexpected",
-            )  # fmt: skip
+            )
     optimizer.load_state_dict(torch.load(checkpoint / OPTIMIZER, map_location=device, weights_only=True))

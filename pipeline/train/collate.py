@@ -210,9 +210,10 @@ class Collator:
             lost.append("page_id")
         if lost:
             raise RefusedError(
-                "columns were removed before the batch was made", found=", ".join(lost) + " missing",
+                "columns were removed before the batch was made",
+                found=", ".join(lost) + " missing",
                 remedy="give the trainer `remove_unused_columns=False`",
-            )  # fmt: skip
+            )
         longest = max(len(feature["input_ids"]) for feature in features)
         width = min(-(-longest // self.multiple) * self.multiple, max(self._longest, longest))
         out = {

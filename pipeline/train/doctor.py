@@ -296,8 +296,14 @@ def _gate(script: Script) -> Found:
 
 
 RULES: tuple[Callable[[Script], Found], ...] = (
-    _placement, _tokenizers, _ends, _lengths, _memory, _dtypes, _gate,
-)  # fmt: skip
+    _placement,
+    _tokenizers,
+    _ends,
+    _lengths,
+    _memory,
+    _dtypes,
+    _gate,
+)
 
 
 def _models(script: Script) -> list[Call]:

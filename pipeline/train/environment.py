@@ -12,9 +12,19 @@ from pipeline.train.faults import Fault, Weight
 LEAST = {"torch": "2.4", "transformers": "4.57", "accelerate": "1.0", "peft": "0.17", "pyarrow": "15"}
 """The oldest versions that this program supports."""
 TOGETHER = (
-    "torch", "transformers", "accelerate", "peft", "trl", "bitsandbytes", "datasets", "tokenizers", "safetensors",
-    "huggingface-hub", "numpy", "pyarrow",
-)  # fmt: skip
+    "torch",
+    "transformers",
+    "accelerate",
+    "peft",
+    "trl",
+    "bitsandbytes",
+    "datasets",
+    "tokenizers",
+    "safetensors",
+    "huggingface-hub",
+    "numpy",
+    "pyarrow",
+)
 """Libraries whose requirements on each other are compared with the installed versions."""
 INSTALL = "install a torch built for this driver (https://pytorch.org/get-started)"
 
@@ -73,18 +83,31 @@ def machine(*, bf16: bool, local_world: int = 1) -> Iterator[Fault]:
         )
         return
     if len(found) < local_world:
-        yield Fault("cuda", "more processes than cards", f"{len(found)} cards", f"{local_world} processes",
-                    "lower `--nproc-per-node`")  # fmt: skip
+        yield Fault(
+            "cuda",
+            "more processes than cards",
+            f"{len(found)} cards",
+            f"{local_world} processes",
+            "lower `--nproc-per-node`",
+        )
     built = torch.cuda.get_arch_list()
     for card in {card.capability: card for card in found}.values():
         if not runs_on(card.capability, built):
             yield Fault(
-                "cuda", f"this torch has no code for {card.name}", f"compute capability {card.capability[0]}."
-                f"{card.capability[1]}", " ".join(built), INSTALL,
-            )  # fmt: skip
+                "cuda",
+                f"this torch has no code for {card.name}",
+                f"compute capability {card.capability[0]}.{card.capability[1]}",
+                " ".join(built),
+                INSTALL,
+            )
         if bf16 and not card.bf16:
-            yield Fault("bf16", f"{card.name} computes bfloat16 by emulation only", "precision: bf16",
-                        "precision: fp32", "set `precision: fp32` in the recipe")  # fmt: skip
+            yield Fault(
+                "bf16",
+                f"{card.name} computes bfloat16 by emulation only",
+                "precision: bf16",
+                "precision: fp32",
+                "set `precision: fp32` in the recipe",
+            )
 
 
 def runs_on(capability: tuple[int, int], built: list[str]) -> bool:
@@ -110,8 +133,13 @@ def libraries() -> Iterator[Fault]:
     installed = {name: found for name in TOGETHER if (found := _version(name)) is not None}
     for name, least in LEAST.items():
         if name in installed and Version(installed[name]) < Version(least):
-            yield Fault("versions", f"{name} is too old", installed[name], f"at least {least}",
-                        f"pip install -U {name}")  # fmt: skip
+            yield Fault(
+                "versions",
+                f"{name} is too old",
+                installed[name],
+                f"at least {least}",
+                f"pip install -U {name}",
+            )
     for name in installed:
         for line in importlib.metadata.requires(name) or ():
             required = Requirement(line)
@@ -121,9 +149,14 @@ def libraries() -> Iterator[Fault]:
             ):
                 continue
             if not required.specifier.contains(version, prereleases=True):
-                yield Fault("versions", f"{name} {installed[name]} does not go with {required.name} {version}", version,
-                            str(required.specifier), f"pip install '{required.name}{required.specifier}'",
-                            Weight.WARN)  # fmt: skip
+                yield Fault(
+                    "versions",
+                    f"{name} {installed[name]} does not go with {required.name} {version}",
+                    version,
+                    str(required.specifier),
+                    f"pip install '{required.name}{required.specifier}'",
+                    Weight.WARN,
+                )
 
 
 def _version(name: str) -> str | None:

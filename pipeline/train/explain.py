@@ -121,9 +121,12 @@ def explain(log: Path | None, dumps: Sequence[Path] = (), clean: Path | None = N
         data = open_certified(clean or str(head["clean"]), str(head["dataset"]))
         if data.root != head["root"]:
             raise InputError(
-                "the folder was published again since the job ran", where=str(data.clean), found=data.root[:20],
-                expected=str(head["root"])[:20], remedy="name the folder the job was trained on with --clean",
-            )  # fmt: skip
+                "the folder was published again since the job ran",
+                where=str(data.clean),
+                found=data.root[:20],
+                expected=str(head["root"])[:20],
+                remedy="name the folder the job was trained on with --clean",
+            )
         suspects += _suspects(CertifiedRows(data), int(head.get("rank", 0)), dumped[-SUSPECTS:])
     return Explanation(clues(lines), tuple(suspects), data, max(steps) if steps else None)
 

@@ -50,9 +50,11 @@ def assert_certified(dataset: Any) -> CertifiedSet:
         if (other.root, other.contract["digest"]) != (first.root, first.contract["digest"]):
             raise RefusedError(
                 "rows of two certificates or schemas in one job",
-                where=str(other.clean), found=other.name, expected=first.name,
+                where=str(other.clean),
+                found=other.name,
+                expected=first.name,
                 remedy="put both into one raw folder under one schema and run the pipeline on it",
-            )  # fmt: skip
+            )
     return first
 
 
@@ -255,6 +257,8 @@ def _dataset_of(loader: Any) -> Any:
 
 def _other_root(what: str, found: str, expected: str) -> RefusedError:
     return RefusedError(
-        f"{what} has another root digest than this job", found=found, expected=expected,
+        f"{what} has another root digest than this job",
+        found=found,
+        expected=expected,
         remedy="begin a new job for new data, or train on the folder that the checkpoint was made with",
-    )  # fmt: skip
+    )

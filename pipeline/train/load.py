@@ -32,9 +32,12 @@ def open_certified(
         statement = read_certificate(clean)
     except VerificationError as error:
         raise RefusedError(
-            f"not certified: {error.what}", where=error.where, found=error.found, expected=error.expected,
+            f"not certified: {error.what}",
+            where=error.where,
+            found=error.found,
+            expected=error.expected,
             remedy=error.remedy,
-        ) from None  # fmt: skip
+        ) from None
     return certified_set(clean, statement, resolve_split(statement, clean, split))
 
 
@@ -90,7 +93,9 @@ def _hf_dataset(certified: CertifiedSet) -> Any:
     if len(dataset) != certified.rows:
         raise RefusedError(
             "the shards have other rows than the certificate says",
-            where=certified.name, found=f"{len(dataset)} rows", expected=f"{certified.rows} rows",
-        )  # fmt: skip
+            where=certified.name,
+            found=f"{len(dataset)} rows",
+            expected=f"{certified.rows} rows",
+        )
     dataset.certified = certified
     return dataset

@@ -38,16 +38,20 @@ def config_of(recipe: Recipe, certified: CertifiedSet) -> dict[str, Any]:
             config = json.loads(file.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise RefusedError(
-                "the model's config.json cannot be read", where=str(file), found=type(error).__name__,
+                "the model's config.json cannot be read",
+                where=str(file),
+                found=type(error).__name__,
                 remedy="name the model's folder with --model",
-            ) from None  # fmt: skip
+            ) from None
     elif choice.hub is not None:
         config = _hub_config(recipe)
     elif "model_type" not in choice.config:
         raise SchemaError(
-            "the recipe names no model", where=recipe.name, expected="`model: path:`, `hub:` or a whole `config:`",
+            "the recipe names no model",
+            where=recipe.name,
+            expected="`model: path:`, `hub:` or a whole `config:`",
             remedy="give --model FOLDER",
-        )  # fmt: skip
+        )
     return {**config, **choice.config, **_label_names(recipe, certified)}
 
 
@@ -130,9 +134,12 @@ def _with_adapters(model: Any, recipe: Recipe) -> Any:
             model, use_gradient_checkpointing=False
         )
     lora = peft.LoraConfig(
-        r=recipe.lora.rank, lora_alpha=int(recipe.lora.alpha), lora_dropout=recipe.lora.dropout,
-        target_modules=list(recipe.lora.modules), task_type="CAUSAL_LM" if recipe.task == "causal_lm" else "TOKEN_CLS",
-    )  # fmt: skip
+        r=recipe.lora.rank,
+        lora_alpha=int(recipe.lora.alpha),
+        lora_dropout=recipe.lora.dropout,
+        target_modules=list(recipe.lora.modules),
+        task_type="CAUSAL_LM" if recipe.task == "causal_lm" else "TOKEN_CLS",
+    )
     with warnings.catch_warnings():
         # peft 0.21 uses the old name of a property of transformers 5.24.
         warnings.simplefilter("ignore", FutureWarning)
@@ -153,9 +160,11 @@ def _four_bits() -> Any:
     import transformers
 
     return transformers.BitsAndBytesConfig(  # type: ignore[no-untyped-call]
-        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=torch.bfloat16,
-    )  # fmt: skip
+    )
 
 
 def _hub_config(recipe: Recipe) -> dict[str, Any]:

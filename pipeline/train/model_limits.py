@@ -104,9 +104,12 @@ def _of_folder(path: Path, changes: Mapping[str, Any]) -> Target:
         config = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise RefusedError(
-            "the model's config.json cannot be read", where=str(file), found=type(error).__name__,
-            expected="a folder with config.json", remedy="name the model's folder",
-        ) from None  # fmt: skip
+            "the model's config.json cannot be read",
+            where=str(file),
+            found=type(error).__name__,
+            expected="a folder with config.json",
+            remedy="name the model's folder",
+        ) from None
     if not isinstance(config, dict):
         raise RefusedError("the model's config.json is no JSON object", where=str(file))
     tokenizer, template = _tokenizer_digests(file.parent)
@@ -226,25 +229,34 @@ def schedule_faults(certified: CertifiedSet, *, world: int, per_rank: int) -> It
     """
     if certified.rows < world * per_rank:
         yield Fault(
-            "rows", "fewer samples than one step of all ranks takes", f"{certified.rows} samples",
-            f"at least {world} ranks × {per_rank}", "use fewer ranks or smaller batches",
-        )  # fmt: skip
+            "rows",
+            "fewer samples than one step of all ranks takes",
+            f"{certified.rows} samples",
+            f"at least {world} ranks × {per_rank}",
+            "use fewer ranks or smaller batches",
+        )
 
 
 def task_faults(certified: CertifiedSet, recipe: Recipe) -> Iterator[Fault]:
     """The faults of a data set that the task of the recipe cannot learn from."""
     if certified.kind not in TASK_KINDS[recipe.task]:
         yield Fault(
-            "task", "the recipe's task does not learn from this kind of data", f"kind {certified.kind}",
-            f"kind {' or '.join(TASK_KINDS[recipe.task])}", "choose another recipe",
-        )  # fmt: skip
+            "task",
+            "the recipe's task does not learn from this kind of data",
+            f"kind {certified.kind}",
+            f"kind {' or '.join(TASK_KINDS[recipe.task])}",
+            "choose another recipe",
+        )
     elif "labels" not in certified.columns:
         yield Fault("task", "the data set has no labels", remedy="name the label column in the schema")
     if "rejected_input_ids" in certified.columns:
         yield Fault(
-            "task", "preference pairs", "chosen and rejected answers", "one answer",
+            "task",
+            "preference pairs",
+            "chosen and rejected answers",
+            "one answer",
             "train them with a preference trainer; the gate works there as well",
-        )  # fmt: skip
+        )
 
 
 def _embedding(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
@@ -255,9 +267,12 @@ def _embedding(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
         top = certified.number(f"{column}[]", "maximum")
         if top is not None and top >= rows:
             yield Fault(
-                "embedding_rows", f"token ids in `{column}` beyond the embedding matrix", f"id {top}",
-                f"at most {rows - 1} ({rows} rows)", RESIZE,
-            )  # fmt: skip
+                "embedding_rows",
+                f"token ids in `{column}` beyond the embedding matrix",
+                f"id {top}",
+                f"at most {rows - 1} ({rows} rows)",
+                RESIZE,
+            )
     low = certified.number("input_ids[]", "minimum")
     if low is not None and low < 0:
         yield Fault("embedding_rows", "negative token ids", f"id {low}", "at least 0")
@@ -273,10 +288,12 @@ def _positions(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
         return  # packed conversations, each short enough
     effect = "answers beyond it degrade in silence" if target.rotary else "a device-side assert"
     yield Fault(
-        "positions", f"samples longer than the model's positions: {effect}", f"{longest} tokens",
+        "positions",
+        f"samples longer than the model's positions: {effect}",
+        f"{longest} tokens",
         f"at most {limit}",
         f"set `max_tokens: {limit}` in the schema and run the pipeline again, or use a model with more positions",
-    )  # fmt: skip
+    )
 
 
 def _boxes(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
@@ -286,11 +303,12 @@ def _boxes(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
     floats = certified.statistics.get("bbox[][]", {}).get("maximum")
     if isinstance(floats, str) != limits.float_boxes:
         yield Fault(
-            "boxes", "boxes of another kind than the model reads",
+            "boxes",
+            "boxes of another kind than the model reads",
             "floats 0–1" if isinstance(floats, str) else "whole numbers 0–1000",
             "floats 0–1" if limits.float_boxes else "whole numbers 0–1000",
             "name the model's `family` in the schema and run the pipeline again",
-        )  # fmt: skip
+        )
         return
     top, low = certified.number("bbox[][]", "maximum"), certified.number("bbox[][]", "minimum")
     bound = min(limits.box_max, (limits.box_rows or 1 << 30) - 1)
@@ -311,18 +329,23 @@ def _labels(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
         yield Fault("labels", "the data set has no labels", remedy="declare `layout: labels:` in the schema")
     elif count is not None and known is not None and known > count:
         yield Fault(
-            "labels", "more labels than the classifier: `CUBLAS_STATUS_…` on the GPU", f"{known} labels",
-            f"at most {count}", f"make the model with `num_labels={known}`",
-        )  # fmt: skip
+            "labels",
+            "more labels than the classifier: `CUBLAS_STATUS_…` on the GPU",
+            f"{known} labels",
+            f"at most {count}",
+            f"make the model with `num_labels={known}`",
+        )
     elif target.labels and names and target.labels[: len(names)] != names:
         first = next(
             i for i, (a, b) in enumerate(zip(names, (*target.labels, *names), strict=False)) if a != b
         )
         yield Fault(
-            "labels", "the model names its labels otherwise", f"label {first} is {names[first]} in the data",
+            "labels",
+            "the model names its labels otherwise",
+            f"label {first} is {names[first]} in the data",
             f"{target.labels[first] if first < len(target.labels) else 'none'} in the model",
             "put `labels: names:` of the schema into the model's order",
-        )  # fmt: skip
+        )
 
 
 def _family(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
@@ -330,9 +353,12 @@ def _family(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
     made = "layoutlmv2" if made == "layoutxlm" else made
     if certified.kind == "layout" and made != found:
         yield Fault(
-            "family", "made for another model family", f"{made}", f"{found or target.model_type or 'unknown'}",
+            "family",
+            "made for another model family",
+            f"{made}",
+            f"{found or target.model_type or 'unknown'}",
             "name the model's `family` in the schema and run the pipeline again",
-        )  # fmt: skip
+        )
     if certified.kind == "chat" and found is not None:
         yield Fault("family", "conversations for a document model", certified.kind, target.model_type)
 
@@ -341,9 +367,12 @@ def _pad(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
     made, own = certified.limits.get("pad_id"), target.limits.pad_id
     if certified.kind == "layout" and made is not None and own is not None and made != own:
         yield Fault(
-            "pad", "another pad id: positions count from it", f"{made}", f"{own}",
+            "pad",
+            "another pad id: positions count from it",
+            f"{made}",
+            f"{own}",
             "use the model's own tokenizer in the schema",
-        )  # fmt: skip
+        )
 
 
 def _pages(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
@@ -352,33 +381,52 @@ def _pages(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
         return
     if "page_id" not in certified.columns:
         if target.limits.family == "layoutlmv2":
-            yield Fault("pages", "the model needs page images and the data set has none",
-                        remedy="declare `layout: image:` in the schema")  # fmt: skip
+            yield Fault(
+                "pages",
+                "the model needs page images and the data set has none",
+                remedy="declare `layout: image:` in the schema",
+            )
         return
     if missing := certified.number("page_id", "nulls"):
-        yield Fault("pages", "samples without a page image", f"{missing} samples", "an image each",
-                    "they are trained with a white page", Weight.WARN)  # fmt: skip
+        yield Fault(
+            "pages",
+            "samples without a page image",
+            f"{missing} samples",
+            "an image each",
+            "they are trained with a white page",
+            Weight.WARN,
+        )
     made = (certified.limits.get("image") or {}).get("side")
     if made is not None and int(made) != image.side:
-        yield Fault("pages", "page images of another size", f"{made} × {made}", f"{image.side} × {image.side}",
-                    "name the model's config in the schema and run the pipeline again")  # fmt: skip
+        yield Fault(
+            "pages",
+            "page images of another size",
+            f"{made} × {made}",
+            f"{image.side} × {image.side}",
+            "name the model's config in the schema and run the pipeline again",
+        )
 
 
 def _tokenizer(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
     digest, template = certified.tokenizer.get("digest"), certified.contract.get("template")
     if digest and target.tokenizer_digest and digest != target.tokenizer_digest:
         yield Fault(
-            "tokenizer", "the model's tokenizer is another one", f"digest {digest[:12]}…",
+            "tokenizer",
+            "the model's tokenizer is another one",
+            f"digest {digest[:12]}…",
             f"{target.tokenizer_digest[:12]}…",
             "run the pipeline with the model's own tokenizer, or save the data's tokenizer with the model",
-        )  # fmt: skip
+        )
     if template and target.template_digest and template != target.template_digest:
         yield Fault(
-            "template", "the chat template beside the model is another text", f"digest {template[:12]}…",
+            "template",
+            "the chat template beside the model is another text",
+            f"digest {template[:12]}…",
             f"{target.template_digest[:12]}…",
             "chat with the model through the template it was trained with (a variant with generation markers "
-            "may render the same)", Weight.WARN,
-        )  # fmt: skip
+            "may render the same)",
+            Weight.WARN,
+        )
 
 
 def _finite(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
@@ -391,6 +439,9 @@ def _finite(certified: CertifiedSet, target: Target) -> Iterator[Fault]:
 def _dtype(target: Target, fp16: bool) -> Iterator[Fault]:
     if fp16 and target.dtype == "bfloat16":
         yield Fault(
-            "dtype", "float16 training of bfloat16 weights overflows to infinity: NaN loss", "fp16=True",
-            "bf16=True", "train in bfloat16, or float32 where the card has no bfloat16",
-        )  # fmt: skip
+            "dtype",
+            "float16 training of bfloat16 weights overflows to infinity: NaN loss",
+            "fp16=True",
+            "bf16=True",
+            "train in bfloat16, or float32 where the card has no bfloat16",
+        )

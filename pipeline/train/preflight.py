@@ -67,9 +67,14 @@ def preflight(certified: CertifiedSet, recipe: Recipe, *, world: int = 1, device
     length = certified.number("input_ids", "longest") or 1
     if recipe.checkpointing and not counted.checkpointing:
         faults.append(
-            Fault("checkpointing", "this model cannot recompute its activations", "checkpointing: true",
-                  "checkpointing: false", "set it so in the recipe, and lower `batch: tokens:` instead")
-        )  # fmt: skip
+            Fault(
+                "checkpointing",
+                "this model cannot recompute its activations",
+                "checkpointing: true",
+                "checkpointing: false",
+                "set it so in the recipe, and lower `batch: tokens:` instead",
+            )
+        )
     share = memory.supervised_share(certified)
     needed = memory.estimate(recipe, counted, config, budget, length, share)
     largest = None
@@ -83,8 +88,10 @@ def preflight(certified: CertifiedSet, recipe: Recipe, *, world: int = 1, device
 def _memory(needed: memory.Estimate, largest: int, card: int) -> Iterator[Fault]:
     if not needed.fits(card):
         yield Fault(
-            "memory", "the job is likely not to fit the card", f"about {needed.total / 2**30:.1f} GiB",
+            "memory",
+            "the job is likely not to fit the card",
+            f"about {needed.total / 2**30:.1f} GiB",
             f"at most {memory.SAFE * card / 2**30:.1f} GiB",
             f"set `batch: tokens: {largest}`" if largest else "use checkpointing, adapters or a larger card",
             Weight.WARN,
-        )  # fmt: skip
+        )

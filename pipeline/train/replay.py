@@ -136,8 +136,9 @@ def _checked_lookups(model: Any, rows: Any, found: list[Failed]) -> Iterator[Non
 
     handles = [
         module.register_forward_pre_hook(hook_of(name))
-        for name, module in model.named_modules() if isinstance(module, torch.nn.Embedding)
-    ]  # fmt: skip
+        for name, module in model.named_modules()
+        if isinstance(module, torch.nn.Embedding)
+    ]
     try:
         yield
     finally:

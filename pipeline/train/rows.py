@@ -193,9 +193,11 @@ def mapped(clean: Path, dataset: str, parts: Sequence[Part]) -> pa.Table:
         if table.num_rows != part.rows:
             raise RefusedError(
                 "a shard has other rows than the certificate says",
-                where=name, found=f"{table.num_rows} rows", expected=f"{part.rows} rows",
+                where=name,
+                found=f"{table.num_rows} rows",
+                expected=f"{part.rows} rows",
                 remedy="put the original file back, or run the pipeline again with --force",
-            )  # fmt: skip
+            )
         tables.append(table)
     return pa.concat_tables(tables)
 

@@ -36,8 +36,11 @@ def adamw(parameters: Iterable[torch.nn.Parameter], options: Optimizer, *, fused
     ]
     return torch.optim.AdamW(
         [group for group in groups if group["params"]],
-        lr=options.rate, betas=options.betas, eps=options.epsilon, fused=fused,
-    )  # fmt: skip
+        lr=options.rate,
+        betas=options.betas,
+        eps=options.epsilon,
+        fused=fused,
+    )
 
 
 def learning_rate(options: Optimizer, step: int, steps: int) -> float:
@@ -95,9 +98,14 @@ def budget_of(certified: CertifiedSet, recipe: Recipe) -> Budget:
     )
     options = recipe.batch
     return Budget(
-        tokens=options.tokens, samples=options.samples, micro_batches=options.micro_batches, longest=int(limit),
-        multiple=options.multiple, overhead=patches, pad_to_longest=options.pad_to_longest,
-    )  # fmt: skip
+        tokens=options.tokens,
+        samples=options.samples,
+        micro_batches=options.micro_batches,
+        longest=int(limit),
+        multiple=options.multiple,
+        overhead=patches,
+        pad_to_longest=options.pad_to_longest,
+    )
 
 
 def train(job: Job) -> Trained:
@@ -289,8 +297,9 @@ def check_world(recipe: Recipe, world: int) -> None:
     micro = recipe.batch.micro_batches
     if micro % world:
         raise RefusedError(
-            "the ranks cannot share a step evenly", found=f"{world} ranks, {micro} micro-batches a step",
+            "the ranks cannot share a step evenly",
+            found=f"{world} ranks, {micro} micro-batches a step",
             expected="`batch: micro_batches:` a multiple of the number of ranks",
             remedy=f"give --set batch.micro_batches={world * max(1, round(micro / world))}: a step is then the same on "
             "any number of ranks that divides it",
-        )  # fmt: skip
+        )

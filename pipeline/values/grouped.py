@@ -60,9 +60,10 @@ def list_of_rows(column: pl.Series, field_path: FieldPath, decimal: str, report:
     kept = values.filter(pl.Series(~lost[owner])) if lost.any() else values
     offsets = np.concatenate([[0], np.cumsum(np.where(lost, 0, entries.lengths))])
     lists = pa.LargeListArray.from_arrays(
-        pa.array(offsets), kept.to_arrow(compat_level=pl.CompatLevel.oldest()),
+        pa.array(offsets),
+        kept.to_arrow(compat_level=pl.CompatLevel.oldest()),
         mask=pa.array(lost | column.is_null().to_numpy()),
-    )  # fmt: skip
+    )
     return pl.Series(pl.from_arrow(lists))
 
 
@@ -137,9 +138,14 @@ def _parse_boxes(cells: pl.Series, field_path: FieldPath, report: Report) -> tup
     for item in collector.findings().items:
         paths = "" if rows is None else [f"row {row}" for row in rows[item.ids].tolist()]
         report.findings.add(
-            item.reason, item.policy, item.column, report.ids[item.ids],
-            paths=paths, found=item.found, expected=item.expected,
-        )  # fmt: skip
+            item.reason,
+            item.policy,
+            item.column,
+            report.ids[item.ids],
+            paths=paths,
+            found=item.found,
+            expected=item.expected,
+        )
     several = (lists.list.len() != 1).fill_null(False)
     report(Reason.BBOX_UNPARSED, field.name, several, cells, "one box")
     boxes = lists.set(several, None).list.first()

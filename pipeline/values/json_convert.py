@@ -36,11 +36,21 @@ AS_SHOWN = {Reason.CONTENT_NOT_TEXT: Reason.CONTENT_AS_SHOWN, Reason.WORD_NOT_TE
 """Reason for a number read as text, by the field's reason for a value of another type."""
 
 EXPECTED = {
-    Kind.TEXT: "text", Kind.INTEGER: "an integer", Kind.NUMBER: "a number", Kind.BOOLEAN: "true or false",
-    Kind.DATE: "an ISO date", Kind.DATETIME: "an ISO date and time", Kind.LIST: "a list",
-    Kind.STRUCT: "an object", Kind.JSON: "JSON", Kind.WORDS: "a list of words", Kind.BOXES: "a list of boxes",
-    Kind.LABELS: "a list of labels", Kind.TOKENS: "a list of integers", Kind.MESSAGES: "a list of turns",
-}  # fmt: skip
+    Kind.TEXT: "text",
+    Kind.INTEGER: "an integer",
+    Kind.NUMBER: "a number",
+    Kind.BOOLEAN: "true or false",
+    Kind.DATE: "an ISO date",
+    Kind.DATETIME: "an ISO date and time",
+    Kind.LIST: "a list",
+    Kind.STRUCT: "an object",
+    Kind.JSON: "JSON",
+    Kind.WORDS: "a list of words",
+    Kind.BOXES: "a list of boxes",
+    Kind.LABELS: "a list of labels",
+    Kind.TOKENS: "a list of integers",
+    Kind.MESSAGES: "a list of turns",
+}
 
 
 class _Invalid(Exception):

@@ -174,9 +174,13 @@ class RecordShape:
             assert self.root.struct is not None  # noqa: S101 - records are objects
             extra = {f"u{i}": key for i, key in enumerate(keys)}
             struct = msgspec.defstruct(
-                "Record", [(name, Raw, ABSENT_RAW) for name in extra], bases=(self.root.struct,), rename=extra,
-                kw_only=True, gc=False,
-            )  # fmt: skip
+                "Record",
+                [(name, Raw, ABSENT_RAW) for name in extra],
+                bases=(self.root.struct,),
+                rename=extra,
+                kw_only=True,
+                gc=False,
+            )
             self._decoders[keys] = msgspec.json.Decoder(struct)
         return self._decoders[keys], len(keys)
 

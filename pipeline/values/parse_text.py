@@ -286,9 +286,12 @@ def parse_json_cells(
     is_filled = (cells.str.strip_chars(BLANKS) != "").fill_null(False)
     boxes = field_path.type.kind is Kind.BOXES or field_path.part >= 0
     decoder = Decoder(
-        [replace(field_path, steps=field_path.steps[1:])], report.policy, depth, cell=True,
+        [replace(field_path, steps=field_path.steps[1:])],
+        report.policy,
+        depth,
+        cell=True,
         broken=Reason.BBOX_UNPARSED if boxes else Reason.CELL_JSON_INVALID,
-    )  # fmt: skip
+    )
     texts = cells.filter(is_filled).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.binary())
     filled = is_filled.to_numpy()
     return scatter(decoder(texts, report.ids[filled], collector)[0], filled)
@@ -305,9 +308,15 @@ def _turns_or_text(
     lists = parse_json_cells(cells.set(~turns, None), strict, depth, collector, report)
     frame = pl.DataFrame({"lists": lists, "text": cells, "turns": turns})
     turn = pl.struct(
-        content=pl.col("text"), content_kind=pl.lit(Content.TEXT.value), role=None, name=None, tool_calls=None,
-        tool_call_id=None, train=None, weight=None,
-    )  # fmt: skip
+        content=pl.col("text"),
+        content_kind=pl.lit(Content.TEXT.value),
+        role=None,
+        name=None,
+        tool_calls=None,
+        tool_call_id=None,
+        train=None,
+        weight=None,
+    )
     ordered = pl.struct(*(turn.struct.field(name).cast(t) for name, t in message_dtype().to_schema().items()))
     one = pl.when(pl.col("text").is_not_null()).then(pl.concat_list(ordered))
     return frame.select(pl.when("turns").then(pl.col("lists")).otherwise(one).alias("v")).to_series()

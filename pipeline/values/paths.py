@@ -183,7 +183,8 @@ def _as_lists(column: pl.Series, inner: pl.Series, lengths: Int64s) -> pl.Series
 
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     lists = pa.LargeListArray.from_arrays(
-        pa.array(offsets), inner.to_arrow(compat_level=pl.CompatLevel.oldest()),
+        pa.array(offsets),
+        inner.to_arrow(compat_level=pl.CompatLevel.oldest()),
         mask=pa.array(column.is_null().to_numpy()),
-    )  # fmt: skip
+    )
     return pl.Series(column.name, pl.from_arrow(lists))

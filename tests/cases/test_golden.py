@@ -45,15 +45,28 @@ def test_values_that_only_look_alike_differ(pair: tuple[Any, Any]) -> None:
 
 
 LAYOUT = {
-    "input_ids": [0, 260, 261, 2], "attention_mask": [1, 1, 1, 1], "word_ids": [-1, 0, 1, -1],
-    "bbox": [[0, 0, 0, 0], [1, 2, 3, 4], [5, 6, 7, 8], [0, 0, 0, 0]], "labels": [-100, 0, 1, -100],
-    "window": 0, "windows": 1, "notes": [], "page_id": "a",
-}  # fmt: skip
+    "input_ids": [0, 260, 261, 2],
+    "attention_mask": [1, 1, 1, 1],
+    "word_ids": [-1, 0, 1, -1],
+    "bbox": [[0, 0, 0, 0], [1, 2, 3, 4], [5, 6, 7, 8], [0, 0, 0, 0]],
+    "labels": [-100, 0, 1, -100],
+    "window": 0,
+    "windows": 1,
+    "notes": [],
+    "page_id": "a",
+}
 CHAT = {
-    "input_ids": [40, 41, 42], "attention_mask": [1, 1, 1], "labels": [-100, 41, 42], "tokens_dropped": 0,
-    "turns": [{"role": "user", "start": 0, "end": 1}], "notes": [], "note_count": 1, "position_ids": [0, 1, 2],
-    "rejected_input_ids": [40, 43], "rejected_labels": [-100, 43],
-}  # fmt: skip
+    "input_ids": [40, 41, 42],
+    "attention_mask": [1, 1, 1],
+    "labels": [-100, 41, 42],
+    "tokens_dropped": 0,
+    "turns": [{"role": "user", "start": 0, "end": 1}],
+    "notes": [],
+    "note_count": 1,
+    "position_ids": [0, 1, 2],
+    "rejected_input_ids": [40, 43],
+    "rejected_labels": [-100, 43],
+}
 
 
 @pytest.mark.parametrize(("row", "tokenizer"), [(LAYOUT, "tiny-layoutlmv3"), (CHAT, "tiny-llama3")])

@@ -140,9 +140,18 @@ def test_the_report_and_the_metrics_repeat_with_the_result(
     for number in "12":
         report, metrics = tmp_path / f"{number}.html", tmp_path / f"{number}.json"
         call(
-            "run", raw, tmp_path / f"clean{number}", "--schema", schema, "--report", report, "--metrics", metrics,
-            "--plots", tmp_path / f"plots{number}",
-        )  # fmt: skip
+            "run",
+            raw,
+            tmp_path / f"clean{number}",
+            "--schema",
+            schema,
+            "--report",
+            report,
+            "--metrics",
+            metrics,
+            "--plots",
+            tmp_path / f"plots{number}",
+        )
         texts.append(
             (report.read_text(), metrics.read_text(), (tmp_path / f"plots{number}/reasons.csv").read_text())
         )

@@ -80,7 +80,15 @@ def test_planted_faults_are_of_every_main_sort_and_have_known_reasons(samples: P
     planted = {row["reason"] for row in rows}
     assert planted <= {reason.slug for reason in Reason}
     assert planted >= {
-        "bbox_out_of_page", "bbox_inverted", "bbox_not_finite", "label_unknown", "content_empty",
-        "content_as_shown", "role_order", "control_token_in_content", "too_long_for_target", "json_invalid",
+        "bbox_out_of_page",
+        "bbox_inverted",
+        "bbox_not_finite",
+        "label_unknown",
+        "content_empty",
+        "content_as_shown",
+        "role_order",
+        "control_token_in_content",
+        "too_long_for_target",
+        "json_invalid",
         "image_truncated",
-    }  # fmt: skip
+    }

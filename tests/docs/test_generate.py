@@ -27,6 +27,13 @@ def test_the_readme_shows_what_the_run_says(root: Path) -> None:
     )
 
 
+def test_the_page_of_commands_names_options_as_the_command_line_does() -> None:
+    page = pages()["docs/cli.md"]
+    options = re.findall(r"^\| `(-[^`]*)` \|", page, re.MULTILINE)
+    assert {"--set TEXT…", "--json", "--causal / --classes", "--recipe TEXT"} <= set(options)
+    assert "inspect" not in page  # no default where there is none
+
+
 def test_every_reason_stands_in_the_hazard_catalogue_once() -> None:
     slugs = re.findall(r"^\| `(\w+)` \|", pages()["docs/hazards.md"], re.MULTILINE)
     assert sorted(slugs) == sorted(reason.slug for reason in Reason)

@@ -57,10 +57,15 @@ def test_512_positions_after_the_pad_hold_510_tokens(tmp_path: Path) -> None:
 
 def test_the_configs_numbers_win(tmp_path: Path) -> None:
     config = {
-        "model_type": "layoutlmv3", "vocab_size": 2000, "max_position_embeddings": 130, "pad_token_id": 3,
-        "max_2d_position_embeddings": 2048, "type_vocab_size": 4, "input_size": 128,
+        "model_type": "layoutlmv3",
+        "vocab_size": 2000,
+        "max_position_embeddings": 130,
+        "pad_token_id": 3,
+        "max_2d_position_embeddings": 2048,
+        "type_vocab_size": 4,
+        "input_size": 128,
         "id2label": {str(i): str(i) for i in range(7)},
-    }  # fmt: skip
+    }
     found = limits(tmp_path, Spec("layoutlmv3", "."), config)
     assert (found.embedding_rows, found.max_tokens, found.pad_id) == (2000, 126, 3)
     assert (found.box_rows, found.type_vocab, found.num_labels) == (2048, 4, 7)

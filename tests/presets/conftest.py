@@ -54,10 +54,17 @@ def run_preset(tmp_path: Path, samples: Path) -> Run:
 
     def through(preset: str, files: list[str], **own: Any) -> Result:
         schema = {
-            "version": 1, "preset": preset, "name": "docs", "files": files,
-            "tokenizer": {"path": str(samples / "tokenizers/tiny-layoutlmv3")}, "model": {"family": "layoutlmv3"},
-            "output": {"keep_record": True}, "quarantine": {"max_rate": 1.0}, "ignore": ["**/*.*g"], **own,
-        }  # fmt: skip
+            "version": 1,
+            "preset": preset,
+            "name": "docs",
+            "files": files,
+            "tokenizer": {"path": str(samples / "tokenizers/tiny-layoutlmv3")},
+            "model": {"family": "layoutlmv3"},
+            "output": {"keep_record": True},
+            "quarantine": {"max_rate": 1.0},
+            "ignore": ["**/*.*g"],
+            **own,
+        }
         path = tmp_path / "schema.yaml"
         path.write_text(yaml.safe_dump(schema))
         clean = tmp_path / "clean"
@@ -68,9 +75,11 @@ def run_preset(tmp_path: Path, samples: Path) -> Run:
         gone = sum(dropped.values()) if isinstance(dropped, dict) else dropped
         assert totals["rows_read"] == totals["certified"] + totals["quarantined"] + gone
         return Result(
-            _rows(clean / "docs" / "data"), _rows(clean / "quarantine" / "docs"), _rows(clean / "docs.pages" / "data"),
+            _rows(clean / "docs" / "data"),
+            _rows(clean / "quarantine" / "docs"),
+            _rows(clean / "docs.pages" / "data"),
             totals,
-        )  # fmt: skip
+        )
 
     return through
 

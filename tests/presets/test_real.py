@@ -72,9 +72,11 @@ def test_wildreceipt(tmp_path: Path, shared: Path, run_preset: Run) -> None:
         assert record["labels"] == [a["label"] for a in words]
         first = words[0]["box"]
         expected = [
-            1000 * int(min(first[0::2])) // line["width"], 1000 * int(min(first[1::2])) // line["height"],
-            1000 * int(max(first[0::2])) // line["width"], 1000 * int(max(first[1::2])) // line["height"],
-        ]  # fmt: skip
+            1000 * int(min(first[0::2])) // line["width"],
+            1000 * int(min(first[1::2])) // line["height"],
+            1000 * int(max(first[0::2])) // line["width"],
+            1000 * int(max(first[1::2])) // line["height"],
+        ]
         assert record["bboxes"][0] == expected
     assert len(result.pages) == 2
 

@@ -37,11 +37,23 @@ def corners(x0: float, y0: float, x1: float, y1: float) -> list[dict[str, float]
 
 def test_funsd(tmp_path: Path, run_preset: Run) -> None:
     form = [
-        {"label": "question", "text": "Total", "box": [0, 0, 9, 9], "id": 0, "linking": [],
-         "words": [{"text": "", "box": [10, 10, 20, 20]}, {"text": "Total", "box": [40, 20, 120, 40]}]},
-        {"label": "other", "text": "42", "box": [0, 0, 9, 9], "id": 1, "linking": [],
-         "words": [{"text": "42", "box": [200, 20, 240, 40]}]},
-    ]  # fmt: skip
+        {
+            "label": "question",
+            "text": "Total",
+            "box": [0, 0, 9, 9],
+            "id": 0,
+            "linking": [],
+            "words": [{"text": "", "box": [10, 10, 20, 20]}, {"text": "Total", "box": [40, 20, 120, 40]}],
+        },
+        {
+            "label": "other",
+            "text": "42",
+            "box": [0, 0, 9, 9],
+            "id": 1,
+            "linking": [],
+            "words": [{"text": "42", "box": [200, 20, 240, 40]}],
+        },
+    ]
     write(tmp_path, "annotations/a.json", {"form": form})
     write(tmp_path, "images/a.png", page().convert("L"))
     result = run_preset("funsd", ["annotations/*.json"])
@@ -148,14 +160,15 @@ def test_textract(tmp_path: Path, run_preset: Run) -> None:
         return {"BlockType": "WORD", "Text": text, "Page": page, "Geometry": {"BoundingBox": box}}
 
     blocks = [
-        {"BlockType": "PAGE", "Page": 1}, {"BlockType": "LINE", "Text": "Total 42", "Page": 1},
-        word("Total", 0.1, 0.2, 1), word("42", 0.5, 0.1, 1), word("42", 0.5, 0.1, 2),
-    ]  # fmt: skip
+        {"BlockType": "PAGE", "Page": 1},
+        {"BlockType": "LINE", "Text": "Total 42", "Page": 1},
+        word("Total", 0.1, 0.2, 1),
+        word("42", 0.5, 0.1, 1),
+        word("42", 0.5, 0.1, 2),
+    ]
     write(tmp_path, "a.json", {"Blocks": blocks})
     result = run_preset("textract", ["*.json"])
-    assert result.records() == [
-        {"words": WORDS, "bboxes": BOXES}, {"words": WORDS[1:], "bboxes": BOXES[1:]},
-    ]  # fmt: skip
+    assert result.records() == [{"words": WORDS, "bboxes": BOXES}, {"words": WORDS[1:], "bboxes": BOXES[1:]}]
 
 
 def test_document_ai(tmp_path: Path, run_preset: Run) -> None:
@@ -234,18 +247,24 @@ def test_paddleocr(tmp_path: Path, run_preset: Run) -> None:
 def test_tesseract_tsv(tmp_path: Path, run_preset: Run) -> None:
     rows = [
         "level page_num block_num par_num line_num word_num left top width height conf text",
-        "1 1 0 0 0 0 0 0 400 200 -1 ", "2 1 1 0 0 0 40 20 200 20 -1 ", "5 1 1 1 1 1 40 20 80 20 96.5 Total",
-        "5 1 1 1 1 2 200 20 40 20 91 42", "1 2 0 0 0 0 0 0 400 200 -1 ", '5 2 1 1 1 1 200 20 40 20 91 "',
-    ]  # fmt: skip
+        "1 1 0 0 0 0 0 0 400 200 -1 ",
+        "2 1 1 0 0 0 40 20 200 20 -1 ",
+        "5 1 1 1 1 1 40 20 80 20 96.5 Total",
+        "5 1 1 1 1 2 200 20 40 20 91 42",
+        "1 2 0 0 0 0 0 0 400 200 -1 ",
+        '5 2 1 1 1 1 200 20 40 20 91 "',
+    ]
     write(tmp_path, "a.tsv", "\n".join(row.replace(" ", "\t") for row in rows) + "\n")
     assert run_preset("tesseract_tsv", ["*.tsv"]).records() == [
-        {"words": WORDS, "bboxes": BOXES}, {"words": ['"'], "bboxes": BOXES[1:]},
-    ]  # fmt: skip
+        {"words": WORDS, "bboxes": BOXES},
+        {"words": ['"'], "bboxes": BOXES[1:]},
+    ]
 
 
 def test_hocr(tmp_path: Path, run_preset: Run) -> None:
     write(
-        tmp_path, "a.hocr",
+        tmp_path,
+        "a.hocr",
         """<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Transitional//EN" "http://www.w3.org/TR/xhtml1/DTD/xhtml1-transitional.dtd">
 <html xmlns="http://www.w3.org/1999/xhtml"><head><title></title><meta charset="utf-8"></head><body>
@@ -254,17 +273,18 @@ def test_hocr(tmp_path: Path, run_preset: Run) -> None:
  <span class='ocrx_word' title='bbox 40 20 120 40; x_wconf 96'><strong>Total</strong></span>
  <span class='ocrx_word' title='bbox 200 20 240 40; x_wconf 91'>42</span></span>
 </div></body></html>""",
-    )  # fmt: skip
+    )
     assert run_preset("hocr", ["*.hocr"]).records() == [{"words": WORDS, "bboxes": BOXES}]
 
 
 def test_alto(tmp_path: Path, run_preset: Run) -> None:
     write(
-        tmp_path, "a.xml",
+        tmp_path,
+        "a.xml",
         """<?xml version="1.0"?><alto xmlns="http://www.loc.gov/standards/alto/ns-v4#"><Layout>
 <Page WIDTH="400" HEIGHT="200" PHYSICAL_IMG_NR="1"><PrintSpace><TextBlock><TextLine>
 <String CONTENT="Total" HPOS="40" VPOS="20" WIDTH="80" HEIGHT="20" WC="0.9"/><SP WIDTH="80" HPOS="120" VPOS="20"/>
 <String CONTENT="42" HPOS="200" VPOS="20" WIDTH="40" HEIGHT="20"/></TextLine></TextBlock></PrintSpace></Page>
 </Layout></alto>""",
-    )  # fmt: skip
+    )
     assert run_preset("alto", ["*.xml"]).records() == [{"words": WORDS, "bboxes": BOXES}]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
+# fmt: off
 TOKENS = (
     b'"', b'""', b",", b"\n", b"\r", b"\r\n", b"\\", b"\\u", b"\\ud83d", b"[", b"]", b"{", b"}", b":", b"null", b"NaN",
     b"-Infinity", b"1e999", b"99999999999999999999", b"\x00", b"\xff", b"\xc3", b"\xef\xbb\xbf", b"\xed\xa0\x80", b" ",
     b"\t", b"0", b".5", b"true", b'{"id":"x"}', b'"id":"y",', b"\xef\xbf\xbd", b"'", b";",
-)  # fmt: skip
+)
+# fmt: on
 
 
 def mutants(seed: bytes, random: Random, count: int) -> Iterator[bytes]:

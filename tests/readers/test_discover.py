@@ -94,9 +94,13 @@ def test_a_file_is_read_by_every_schema_that_claims_it(tmp_path: Path) -> None:
     make(tmp_path, "b.csv", "a.csv", "x/c.jsonl")
     found = discover(tmp_path, [schema("**/*"), schema("*.csv"), schema("x/*")])
     assert claims(found) == [
-        ("a.csv", 0, "csv"), ("a.csv", 1, "csv"), ("b.csv", 0, "csv"), ("b.csv", 1, "csv"),
-        ("x/c.jsonl", 0, "jsonl"), ("x/c.jsonl", 2, "jsonl"),
-    ]  # fmt: skip
+        ("a.csv", 0, "csv"),
+        ("a.csv", 1, "csv"),
+        ("b.csv", 0, "csv"),
+        ("b.csv", 1, "csv"),
+        ("x/c.jsonl", 0, "jsonl"),
+        ("x/c.jsonl", 2, "jsonl"),
+    ]
     assert found.notes == ()
     assert [claim.bytes for claim in found.claims] == [len(claim.source) for claim in found.claims]
 
@@ -104,11 +108,22 @@ def test_a_file_is_read_by_every_schema_that_claims_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "format_"),
     [
-        ("a.csv", "csv"), ("a.TSV", "tsv"), ("a.txt", "csv"), ("a.xlsx", "excel"), ("a.XLS", "excel"),
-        ("a.xlsb", "excel"), ("a.xlsm", "excel"), ("a.ods", "excel"), ("a.json", "json"), ("a.jsonl", "jsonl"),
-        ("a.ndjson", "jsonl"), ("a.parquet", "parquet"), ("a.arrow", "arrow"), ("a.feather", "arrow"),
+        ("a.csv", "csv"),
+        ("a.TSV", "tsv"),
+        ("a.txt", "csv"),
+        ("a.xlsx", "excel"),
+        ("a.XLS", "excel"),
+        ("a.xlsb", "excel"),
+        ("a.xlsm", "excel"),
+        ("a.ods", "excel"),
+        ("a.json", "json"),
+        ("a.jsonl", "jsonl"),
+        ("a.ndjson", "jsonl"),
+        ("a.parquet", "parquet"),
+        ("a.arrow", "arrow"),
+        ("a.feather", "arrow"),
     ],
-)  # fmt: skip
+)
 def test_a_format_goes_by_the_suffix(tmp_path: Path, name: str, format_: str) -> None:
     assert claims(discover(make(tmp_path, name), [schema("*")])) == [(name, 0, format_)]
 
@@ -142,9 +157,21 @@ def test_an_unclaimed_file_is_named_with_the_closest_pattern(tmp_path: Path) -> 
 # ── files that are no input ──────────────────────────────────────────────────────────────────────────────────
 
 LITTER = [
-    "~$a.xlsx", "._a.xlsx", ".DS_Store", "Thumbs.db", "desktop.ini", ".~lock.a.xlsx#", "a.csv.swp", "a.tmp", "a.csv~",
-    "#a.csv#", "a.lock", "a.csv.crdownload", ".hidden.csv", "x/._b.csv",
-]  # fmt: skip
+    "~$a.xlsx",
+    "._a.xlsx",
+    ".DS_Store",
+    "Thumbs.db",
+    "desktop.ini",
+    ".~lock.a.xlsx#",
+    "a.csv.swp",
+    "a.tmp",
+    "a.csv~",
+    "#a.csv#",
+    "a.lock",
+    "a.csv.crdownload",
+    ".hidden.csv",
+    "x/._b.csv",
+]
 
 
 def test_litter_is_named_and_never_read(tmp_path: Path) -> None:
@@ -188,9 +215,13 @@ def test_links_that_leave_the_raw_folder_are_refused(tmp_path: Path) -> None:
     found = discover(raw, [schema("**/*.csv")])
     assert claims(found) == [("in/c.csv", 0, "csv"), ("inside.csv", 0, "csv")]
     assert notes(found) == {
-        "again": "file_litter", "escape.csv": "file_path_escape", "folder": "file_path_escape",
-        "loop.csv": "file_unreadable", "nowhere.csv": "file_unreadable", "unclaimed.md": "file_unclaimed",
-    }  # fmt: skip
+        "again": "file_litter",
+        "escape.csv": "file_path_escape",
+        "folder": "file_path_escape",
+        "loop.csv": "file_unreadable",
+        "nowhere.csv": "file_unreadable",
+        "unclaimed.md": "file_unclaimed",
+    }
 
 
 def test_a_raw_folder_that_is_a_link_is_entered(tmp_path: Path) -> None:

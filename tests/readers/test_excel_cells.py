@@ -62,7 +62,7 @@ from tests.readers.sheets import HEAD, one, read, schema
         (text("a &gt; b &amp;&#10;&#x263A; &lt;"), "a > b &\n☺ <"),
         (text("a > b"), "a > b"),
     ],
-)  # fmt: skip
+)
 def test_cells_are_read_as_they_are_shown(tmp_path: Path, cell: str, shown: str) -> None:
     book = one(tmp_path, row(2, text("a"), cell), row(3, text("b"), text("after")))
     assert book.rows == [(2, {"id": "a", "text": shown}), (3, {"id": "b", "text": "after"})]
@@ -240,9 +240,15 @@ def test_a_text_as_long_as_a_cell_can_be_is_flagged(tmp_path: Path, cell: str, f
 
 MERGED = Tab(
     "data",
-    table(("id", "group", "text"), ("a1", "north", "one"), ("a2", "", "two"), ("a3", "south", "x"), ("a4", "", "y")),
+    table(
+        ("id", "group", "text"),
+        ("a1", "north", "one"),
+        ("a2", "", "two"),
+        ("a3", "south", "x"),
+        ("a4", "", "y"),
+    ),
     after='<mergeCells count="2"><mergeCell ref="B2:B3"/><mergeCell ref="B7:C9"/></mergeCells>',
-)  # fmt: skip
+)
 
 
 def test_merged_areas_are_filled_where_that_is_declared_and_nothing_else_is(tmp_path: Path) -> None:

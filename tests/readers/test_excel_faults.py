@@ -26,7 +26,7 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
         (b"PK\x03\x04 but then nothing", "a broken zip archive"),
         (OLE + bytes(600) + "EncryptedPackage".encode("utf-16-le"), "under a password"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("name", ["b.xlsx", "b.xls", "b.ods"])
 def test_a_file_that_is_no_workbook_says_what_it_is(
     tmp_path: Path, content: bytes, message: str, name: str

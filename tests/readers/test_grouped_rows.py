@@ -44,9 +44,12 @@ def words(result: Result) -> dict[str, list[str]]:
 def test_rows_of_a_key_become_one_record_with_typed_lists(tmp_path: Path) -> None:
     result = read(tmp_path, HEADER + "d1,Hotel,300.0,200,B-KEY,1000\nd1,,18.5, 25,O,1000\nd2,Bar,1,2,O,900\n")
     assert result.good[0] == {
-        "doc": "d1", "@words": ["Hotel", ""], "@boxes": [[300.0, 200.0], [18.5, 25.0]], "@labels": ["B-KEY", "O"],
+        "doc": "d1",
+        "@words": ["Hotel", ""],
+        "@boxes": [[300.0, 200.0], [18.5, 25.0]],
+        "@labels": ["B-KEY", "O"],
         "@page_width": 1000.0,
-    }  # fmt: skip
+    }
     assert result.rows == [2, 4]
 
 
@@ -107,10 +110,15 @@ def test_an_order_column_orders_within_the_group(tmp_path: Path) -> None:
     rows = "".join(
         f"{doc},{word},1,1,O,9,{n}\n"
         for doc, word, n in (
-            ("a", "third", 3), ("b", "one", 1), ("a", "first", 1), ("a", "second", 2), ("c", "x", 1), ("c", "y", 1),
+            ("a", "third", 3),
+            ("b", "one", 1),
+            ("a", "first", 1),
+            ("a", "second", 2),
+            ("c", "x", 1),
+            ("c", "y", 1),
             ("d", "x", "z"),
         )
-    )  # fmt: skip
+    )
     result = read(tmp_path, header + rows, group_by={"key": "doc", "order": "n"})
     assert words(result) == {"a": ["first", "second", "third"], "b": ["one"]}
     assert result.reasons == [(6, "group_inconsistent"), (8, "value_type")]

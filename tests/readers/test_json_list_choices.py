@@ -54,14 +54,22 @@ OWN = {
     "half a pair": [rb'["a\uD83D"]', rb'["\uDE00b"]', rb'["\uDE00\uD83D"]', rb'["\uD83D\uD83D\t"]'],
     "half a pair as key": [rb'{"a\uD83D":1}'],
     "not utf-8": [
-        b'["caf\xe9"]', b'["\xc1\xbf"]', b'["\xf8\x88\x80\x80\x80"]', b'["\xf5\x80\x80\x80"]', b'["\xed\xbf\xbf"]',
-        b'["\xe2\x82"]', b'["\xbf"]',
+        b'["caf\xe9"]',
+        b'["\xc1\xbf"]',
+        b'["\xf8\x88\x80\x80\x80"]',
+        b'["\xf5\x80\x80\x80"]',
+        b'["\xed\xbf\xbf"]',
+        b'["\xe2\x82"]',
+        b'["\xbf"]',
     ],
-    "utf-16 with mark": ['["né"]'.encode("utf-16-le").join((b"\xff\xfe", b"")), "\ufeff[1]".encode("utf-16-be")],
+    "utf-16 with mark": [
+        '["né"]'.encode("utf-16-le").join((b"\xff\xfe", b"")),
+        "\ufeff[1]".encode("utf-16-be"),
+    ],
     "utf-16 without mark": ['["né"]'.encode("utf-16-le"), '["né"]'.encode("utf-16-be")],
     "nested 500 deep": [b"[" * 500 + b"]" * 500],
     "utf-8 with mark": [b"\xef\xbb\xbf{}", b'\xef\xbb\xbf{"a": 1}'],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in OWN.items() for text in texts])

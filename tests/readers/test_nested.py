@@ -23,23 +23,33 @@ def made(value: Any, *plan: dict[str, Any]) -> list[Any]:
 @pytest.mark.parametrize(
     ("path", "found"),
     [
-        ("$.a", 1), ("$.b.c", 2), ("$.none", None), ("$.a.b", None), ("$.l[].x", [1, None, 3]), ("$.m[][]", [1, 2, 3]),
-        ("$.n[].l[].x", [1, 2]), ("$.a[].x", []),
+        ("$.a", 1),
+        ("$.b.c", 2),
+        ("$.none", None),
+        ("$.a.b", None),
+        ("$.l[].x", [1, None, 3]),
+        ("$.m[][]", [1, 2, 3]),
+        ("$.n[].l[].x", [1, 2]),
+        ("$.a[].x", []),
     ],
-)  # fmt: skip
+)
 def test_paths(path: str, found: Any) -> None:
     value = {
-        "a": 1, "b": {"c": 2}, "l": [{"x": 1}, {}, {"x": 3}], "m": [[1, 2], [3]],
+        "a": 1,
+        "b": {"c": 2},
+        "l": [{"x": 1}, {}, {"x": 3}],
+        "m": [[1, 2], [3]],
         "n": [{"l": [{"x": 1}]}, {"l": [{"x": 2}]}],
-    }  # fmt: skip
+    }
     assert value_at(value, path) == found
 
 
 def test_each_keeps_what_it_is_told_to() -> None:
     value = {"text": "T", "pages": [{"n": 1}, "no object", {"n": 2}]}
     assert made(value, {"do": "each", "list": "$.pages", "keep": {"whole": "$.text"}}) == [
-        {"n": 1, "whole": "T"}, {"n": 2, "whole": "T"},
-    ]  # fmt: skip
+        {"n": 1, "whole": "T"},
+        {"n": 2, "whole": "T"},
+    ]
 
 
 def test_where() -> None:
@@ -53,8 +63,10 @@ def test_where() -> None:
 def test_group_keeps_the_order_and_those_without_a_key() -> None:
     items = [{"p": 2, "n": 1}, {"p": 1}, {"n": 5}, {"p": 2, "n": 3}]
     assert made({"l": items}, {"do": "group", "list": "$.l", "key": "$.p"}) == [
-        {"p": 2, "items": [items[0], items[3]]}, {"p": 1, "items": [items[1]]}, {"p": None, "items": [items[2]]},
-    ]  # fmt: skip
+        {"p": 2, "items": [items[0], items[3]]},
+        {"p": 1, "items": [items[1]]},
+        {"p": None, "items": [items[2]]},
+    ]
 
 
 def test_merge_joins_the_members_of_one_key() -> None:
@@ -98,12 +110,18 @@ def test_pick_number_match_concat_and_parse() -> None:
 @pytest.mark.parametrize(
     ("segments", "found"),
     [
-        ([{"endIndex": "3"}], "abc"), ([{"startIndex": "2", "endIndex": 4}, {"endIndex": 1}], "cda"), ([], None),
-        ([{"startIndex": 3, "endIndex": 2}], None), ([{"endIndex": 99}], None), ([{"endIndex": "x"}], None),
+        ([{"endIndex": "3"}], "abc"),
+        ([{"startIndex": "2", "endIndex": 4}, {"endIndex": 1}], "cda"),
+        ([], None),
+        ([{"startIndex": 3, "endIndex": 2}], None),
+        ([{"endIndex": 99}], None),
+        ([{"endIndex": "x"}], None),
         (None, None),
-        ([{"startIndex": 1}], None), ([{"startIndex": -1, "endIndex": 2}], None), (["no object"], None),
+        ([{"startIndex": 1}], None),
+        ([{"startIndex": -1, "endIndex": 2}], None),
+        (["no object"], None),
     ],
-)  # fmt: skip
+)
 def test_anchors_are_within_the_text_or_nothing(segments: Any, found: str | None) -> None:
     step = {"do": "anchor", "list": "$.l", "take": "$.s", "text": "$.t", "into": "w"}
     assert made({"t": "abcd", "l": [{"s": segments}]}, step)[0]["l"][0]["w"] == found
@@ -149,8 +167,10 @@ _values = st.recursive(
     max_leaves=15,
 )
 _STEPS = [
-    {"do": "each", "list": "$.l", "keep": {"t": "$.t"}}, {"do": "where", "list": "$.l[].w", "key": "$.k", "equals": 1},
-    {"do": "group", "list": "$.l", "key": "$.k"}, {"do": "merge", "list": "$.l", "key": "$.k"},
+    {"do": "each", "list": "$.l", "keep": {"t": "$.t"}},
+    {"do": "where", "list": "$.l[].w", "key": "$.k", "equals": 1},
+    {"do": "group", "list": "$.l", "key": "$.k"},
+    {"do": "merge", "list": "$.l", "key": "$.k"},
     {"do": "join", "list": "$.l", "key": "$.k", "other": "$.w", "other_key": "$.k", "into": "x"},
     {"do": "nest", "list": "$.l", "key": "$.k", "other": "$.w", "other_key": "$.k", "into": "x"},
     {"do": "pick", "list": "$.l", "take": ["$.k", "$.t[].k"], "into": "x"},
@@ -162,7 +182,7 @@ _STEPS = [
     {"do": "spread", "list": "$.l", "take": "$.k", "over": "w", "into": "x"},
     {"do": "lift", "list": "$.l", "take": "$.k", "into": "x"},
     {"do": "descend", "key": "k", "equals": "1", "into": "x"},
-]  # fmt: skip
+]
 
 
 @given(_values, st.sampled_from(_STEPS), st.sampled_from(_STEPS))

@@ -24,12 +24,16 @@ def schema(**given: Any) -> Schema:
     return schema_from_json(
         json.dumps(
             {
-                "version": 1, "name": "t", "kind": "table", "files": ["*"],
-                "columns": {"a": {"column": "$.a"}}, "table": {},
+                "version": 1,
+                "name": "t",
+                "kind": "table",
+                "files": ["*"],
+                "columns": {"a": {"column": "$.a"}},
+                "table": {},
                 "read": {"reshape": [PAGES], **given},
             }
         )
-    )  # fmt: skip
+    )
 
 
 def records(

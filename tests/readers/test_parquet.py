@@ -148,9 +148,17 @@ def test_types_without_a_form_of_their_own_keep_their_values(tmp_path: Path, for
     )
     _, rows = read(save(tmp_path, table, form), fields(*table.column_names))
     assert rows[0] == {
-        "row": 1, "kind": "a", "price": "1.10", "half": 1.5, "pairs": [{"key": "k", "value": 1}], "inner": ["x"],
-        "struct": {"a": 1, "b": ["c"]}, "box": [1, 2], "day": datetime.date(2024, 1, 31), "none": None,
-    }  # fmt: skip
+        "row": 1,
+        "kind": "a",
+        "price": "1.10",
+        "half": 1.5,
+        "pairs": [{"key": "k", "value": 1}],
+        "inner": ["x"],
+        "struct": {"a": 1, "b": ["c"]},
+        "box": [1, 2],
+        "day": datetime.date(2024, 1, 31),
+        "none": None,
+    }
     assert [row["pairs"] for row in rows] == [[{"key": "k", "value": 1}], None, []]
     assert [row["box"] for row in rows] == [[1, 2], [3, 4], None]
 

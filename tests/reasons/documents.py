@@ -28,9 +28,12 @@ def layout(section: Mapping[str, Any] | None = None, **more: Any) -> dict[str, A
         "page": {"width": "width", "height": "height"},
     }
     return {
-        "kind": "layout", "layout": {**base, **(section or {})}, "tokenizer": {"path": str(LAYOUTLMV3)},
-        "model": {"family": "layoutlmv3"}, **more,
-    }  # fmt: skip
+        "kind": "layout",
+        "layout": {**base, **(section or {})},
+        "tokenizer": {"path": str(LAYOUTLMV3)},
+        "model": {"family": "layoutlmv3"},
+        **more,
+    }
 
 
 def _case(
@@ -72,7 +75,12 @@ SMALL = {"width": 25, "height": 25}
 THREE = {"words": ["one", "two", "three"]}
 
 CASES = (
-    _box(Reason.BBOX_OUT_OF_PAGE, [10, 10, 1006, 30], [10, 10, 1005, 30], near_beside=frozenset({"bbox_clipped"})),
+    _box(
+        Reason.BBOX_OUT_OF_PAGE,
+        [10, 10, 1006, 30],
+        [10, 10, 1005, 30],
+        near_beside=frozenset({"bbox_clipped"}),
+    ),
     _box(Reason.BBOX_CLIPPED, [10, 10, 1001, 30], [10, 10, 1000, 30]),
     _box(Reason.BBOX_NOT_FINITE, [10, 10, None, 30], [10, 10, 60, 30]),
     _box(Reason.BBOX_INVERTED, [60, 10, 10, 30], [10, 10, 60, 30]),
@@ -80,12 +88,16 @@ CASES = (
     _box(Reason.BBOX_ARITY, [10, 10, 60, 30, 0], [10, 10, 60, 30]),
     _box(Reason.BBOX_UNPARSED, "10 10 60 30", [10, 10, 60, 30]),
     _case(
-        Reason.BBOX_UNIT_SUSPECT, {**SMALL, "boxes": [[0.1, 0.1, 0.5, 0.2], [0.5, 0.1, 1.0, 0.2]]},
-        {**SMALL, "boxes": [[0.1, 0.1, 0.5, 0.2], [0.5, 0.1, 1.1, 0.2]]}, name="ratio",
+        Reason.BBOX_UNIT_SUSPECT,
+        {**SMALL, "boxes": [[0.1, 0.1, 0.5, 0.2], [0.5, 0.1, 1.0, 0.2]]},
+        {**SMALL, "boxes": [[0.1, 0.1, 0.5, 0.2], [0.5, 0.1, 1.1, 0.2]]},
+        name="ratio",
     ),
     _case(
-        Reason.BBOX_UNIT_SUSPECT, {**THREE, "boxes": [[5, 5, 9, 8], [20, 5, 29, 8], [90, 5, 100, 8]]},
-        {**THREE, "boxes": [[5, 5, 9, 8], [20, 5, 29, 8], [90, 5, 101, 8]]}, name="percent",
+        Reason.BBOX_UNIT_SUSPECT,
+        {**THREE, "boxes": [[5, 5, 9, 8], [20, 5, 29, 8], [90, 5, 100, 8]]},
+        {**THREE, "boxes": [[5, 5, 9, 8], [20, 5, 29, 8], [90, 5, 101, 8]]},
+        name="percent",
     ),
     _case(Reason.PAGE_SIZE_INVALID, {"width": 0}, {"width": 120}),
     _case(Reason.WORDS_BOXES_MISMATCH, {"boxes": BOXES[:1]}, {}),
@@ -99,9 +111,18 @@ CASES = (
     _case(Reason.DOC_EMPTY, {"words": [], "boxes": []}, {"words": ["one"], "boxes": BOXES[:1]}),
     _labels(Reason.LABEL_UNKNOWN, ["B-KEI", "O"], ["B-KEY", "O"], NAMED),
     _labels(
-        Reason.LABEL_CASE_FOLDED, ["b-key", "O"], ["B-KEY", "O"], {"labels": {**NAMED["labels"], "fold_case": True}}
+        Reason.LABEL_CASE_FOLDED,
+        ["b-key", "O"],
+        ["B-KEY", "O"],
+        {"labels": {**NAMED["labels"], "fold_case": True}},
     ),
-    _labels(Reason.LABEL_OUT_OF_RANGE, [3, 0], [2, 0], {"labels": {**IDS["labels"], "scheme": "none"}}, name="above"),
+    _labels(
+        Reason.LABEL_OUT_OF_RANGE,
+        [3, 0],
+        [2, 0],
+        {"labels": {**IDS["labels"], "scheme": "none"}},
+        name="above",
+    ),
     _labels(Reason.LABEL_OUT_OF_RANGE, [-1, 0], [-100, 0], IDS, name="below"),
     _labels(Reason.LABEL_NOT_INTEGER, [1.5, 0], [1, 0], IDS),
     _labels(Reason.LABEL_ALL_IGNORED, [-100, -100], [-100, 0], IDS),
@@ -109,13 +130,19 @@ CASES = (
     _answer(Reason.ANSWER_INVALID, (1, 0), (1, 1), name="order"),
     _answer(Reason.ANSWER_INVALID, (1, 2), (0, 1), name="not_there"),
     _answer(
-        Reason.ANSWER_OUTSIDE_WINDOW, (0, 15), (0, 1), words=MANY,
+        Reason.ANSWER_OUTSIDE_WINDOW,
+        (0, 15),
+        (0, 1),
+        words=MANY,
         section={"window": {"max_tokens": 16, "stride": 0}},
-        beside=frozenset({"sequence_too_long"}), near_beside=frozenset({"sequence_too_long"}),
+        beside=frozenset({"sequence_too_long"}),
+        near_beside=frozenset({"sequence_too_long"}),
     ),
     _case(
-        Reason.SEQUENCE_TOO_LONG, {"words": ["one"] * 7, "boxes": MANY["boxes"][:7]},
-        {"words": ["one"] * 6, "boxes": MANY["boxes"][:6]}, {"window": {"max_tokens": 8, "stride": 0}},
+        Reason.SEQUENCE_TOO_LONG,
+        {"words": ["one"] * 7, "boxes": MANY["boxes"][:7]},
+        {"words": ["one"] * 6, "boxes": MANY["boxes"][:6]},
+        {"window": {"max_tokens": 8, "stride": 0}},
         name="window",
     ),
-)  # fmt: skip
+)

@@ -58,22 +58,37 @@ CASES = (
     _csv(Reason.QUOTE_STRAY, 'text,more\n"a"a,b\n"a""a",b\n', 2, 3),
     Case(
         Reason.LINE_FORMAT,
-        table(files=["*.txt"], read={"line_format": {"separator": ",", "fields": ["key", "text"], "rest": True}}),
-        {"a.txt": "key\nkey,a\n"}, at="a.txt:1", near="a.txt:2",
+        table(
+            files=["*.txt"], read={"line_format": {"separator": ",", "fields": ["key", "text"], "rest": True}}
+        ),
+        {"a.txt": "key\nkey,a\n"},
+        at="a.txt:1",
+        near="a.txt:2",
     ),
     _jsonl(Reason.LINE_TOO_LONG, _long(MIB + 1), _long(MIB), read=RECORD_MB, name="jsonl"),
     _csv(
-        Reason.LINE_TOO_LONG, f"text,more\n{'a' * (MIB - 1)},b\n{'a' * (MIB - 2)},b\n", 2, 3, read=RECORD_MB,
+        Reason.LINE_TOO_LONG,
+        f"text,more\n{'a' * (MIB - 1)},b\n{'a' * (MIB - 2)},b\n",
+        2,
+        3,
+        read=RECORD_MB,
         name="csv",
     ),
     Case(
-        Reason.LINE_TOO_LONG, table(files=["*.json"], read=RECORD_MB),
-        {"a.json": f"[{_long(MIB)},{_long(MIB - 1)},{_long(13)}]"}, at="a.json:1", near="a.json:2", name="json",
+        Reason.LINE_TOO_LONG,
+        table(files=["*.json"], read=RECORD_MB),
+        {"a.json": f"[{_long(MIB)},{_long(MIB - 1)},{_long(13)}]"},
+        at="a.json:1",
+        near="a.json:2",
+        name="json",
     ),
     Case(  # pieces of a file are 4 MiB
-        Reason.LINE_TOO_LONG, table(files=["*.json"], read=RECORD_MB),
+        Reason.LINE_TOO_LONG,
+        table(files=["*.json"], read=RECORD_MB),
         {"a.json": f'[{{"more": [\n{MANY}1\n],\n"text": "a"}},{_long(MIB - 1)},{_long(13)}]'},
-        at="a.json:1", near="a.json:2", name="json_of_pieces",
+        at="a.json:1",
+        near="a.json:2",
+        name="json_of_pieces",
     ),
     _jsonl(Reason.JSON_INVALID, '{"text": "a",}', '{"text": "a"}'),
     _jsonl(Reason.JSON_NOT_OBJECT, '["text", "a"]', '{"text": "a"}'),
@@ -83,19 +98,29 @@ CASES = (
         Reason.JSON_NON_FINITE, '{"text": "a", "age": NaN}', '{"text": "a", "age": null}', NUMBER, name="read"
     ),
     _jsonl(
-        Reason.JSON_INTEGER_OVERFLOW, f'{{"text": "a", "age": {2**63}}}', f'{{"text": "a", "age": {2**63 - 1}}}',
+        Reason.JSON_INTEGER_OVERFLOW,
+        f'{{"text": "a", "age": {2**63}}}',
+        f'{{"text": "a", "age": {2**63 - 1}}}',
         NUMBER,
     ),
     _jsonl(
-        Reason.JSON_TOO_DEEP, '{"text": "a", "x": [[1]]}', '{"text": "a", "x": [1]}',
+        Reason.JSON_TOO_DEEP,
+        '{"text": "a", "x": [[1]]}',
+        '{"text": "a", "x": [1]}',
         read={"limits": {"depth": 2}},
     ),
     _sheet(Reason.CELL_ERROR, ERROR % "e", ERROR % "str"),
     _sheet(
-        Reason.CELL_FORMULA_EMPTY, FORMULA % "", FORMULA % "<v>1</v>", column={"required": False},
+        Reason.CELL_FORMULA_EMPTY,
+        FORMULA % "",
+        FORMULA % "<v>1</v>",
+        column={"required": False},
     ),
     _csv(
-        Reason.CELL_JSON_INVALID, 'text,more\na,{\'x\': 1}\na,"{""x"": 1}"\n', 2, 3,
+        Reason.CELL_JSON_INVALID,
+        'text,more\na,{\'x\': 1}\na,"{""x"": 1}"\n',
+        2,
+        3,
         {"text": {}, "more": {"type": "json"}},
     ),
     _sheet(Reason.CELL_ESCAPE_DECODED, "a_x000D_b", "a_x00D_b"),
@@ -105,12 +130,16 @@ CASES = (
         table({"id": {}, "text": {}}, files=["*.xlsx"], read={"merged": "fill"}),
         {
             "a.xlsx": book(
-                cells("id", "text"), cells("a", "x"), cells("b"), cells("c", "x"),
+                cells("id", "text"),
+                cells("a", "x"),
+                cells("b"),
+                cells("c", "x"),
                 after='<mergeCells count="1"><mergeCell ref="B2:B3"/></mergeCells>',
             )
         },
-        at="a.xlsx:3", near="a.xlsx:4",
+        at="a.xlsx:3",
+        near="a.xlsx:4",
     ),
     _group(Reason.GROUP_KEY_MISSING, "p,a\n,a\n", "q,a\nq,a\n", at=3),
     _group(Reason.GROUP_INCONSISTENT, "p,a\np,b\n", "q,a\nq,a\n", at=2),
-)  # fmt: skip
+)

@@ -33,29 +33,39 @@ def _with(tokenizer: Any, rows: int) -> dict[str, Any]:
 
 CASES = (
     RunCase(
-        Reason.TEMPLATE_MISSING, {**chat(), "tokenizer": {"path": str(LAYOUTLMV3)}}, chat(),
+        Reason.TEMPLATE_MISSING,
+        {**chat(), "tokenizer": {"path": str(LAYOUTLMV3)}},
+        chat(),
         {"a.jsonl": ONE_TALK},
     ),
     _templates(Reason.TEMPLATE_MISMATCH, CHATML, OWN),
     RunCase(
-        Reason.TEMPLATE_TIME_DEPENDENT, chat({"template": {"file": "bad.jinja"}}),
+        Reason.TEMPLATE_TIME_DEPENDENT,
+        chat({"template": {"file": "bad.jinja"}}),
         chat({"template": {"file": "bad.jinja", "date": "2024-07-26"}}),
         {"a.jsonl": ONE_TALK, "../bad.jinja": TODAY},
     ),
     _templates(
-        Reason.TEMPLATE_UNPROVEN, changed(WRITTEN, "{{- message.content.upper() + '<|eot_id|>' }}"),
-        changed(WRITTEN, "{{- message.content.strip() + '<|eot_id|>' }}"), "content_changed",
+        Reason.TEMPLATE_UNPROVEN,
+        changed(WRITTEN, "{{- message.content.upper() + '<|eot_id|>' }}"),
+        changed(WRITTEN, "{{- message.content.strip() + '<|eot_id|>' }}"),
+        "content_changed",
     ),
     _templates(
         Reason.TEMPLATE_UNPROVEN,
-        OWN.replace("{{- '<|eot_id|>' }}\n        {%- endgeneration %}", "{%- endgeneration %}{{- '<|eot_id|>' }}"),
-        OWN, "stop_token_not_marked",
+        OWN.replace(
+            "{{- '<|eot_id|>' }}\n        {%- endgeneration %}", "{%- endgeneration %}{{- '<|eot_id|>' }}"
+        ),
+        OWN,
+        "stop_token_not_marked",
     ),
     # Record-level where the rows are tokenized already; of a template it is an error of the run.
     _templates(Reason.BOS_DOUBLED, changed(BOS, BOS * 2), OWN, "template"),
     _templates(Reason.BOS_MISSING, changed(BOS, ""), OWN, "template"),
     RunCase(
-        Reason.TOKENIZER_MODEL_MISMATCH, _with(LLAMA3, 1410), _with(LLAMA3, 1411),
+        Reason.TOKENIZER_MODEL_MISMATCH,
+        _with(LLAMA3, 1410),
+        _with(LLAMA3, 1411),
         {"a.jsonl": lines({"text": "a"})},
     ),
-)  # fmt: skip
+)

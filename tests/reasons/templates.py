@@ -34,16 +34,21 @@ def _case(reason: Reason, template: str, bad: tuple[str, str], near: tuple[str, 
 
 CASES = (
     _case(
-        Reason.TEMPLATE_DROPS_CONTENT, changed(WRITTEN, "{{- message.content[:40] + '<|eot_id|>' }}"),
-        ("a" * 41, "answer"), ("a" * 40, "answer"),
+        Reason.TEMPLATE_DROPS_CONTENT,
+        changed(WRITTEN, "{{- message.content[:40] + '<|eot_id|>' }}"),
+        ("a" * 41, "answer"),
+        ("a" * 40, "answer"),
     ),
     _case(
-        Reason.TEMPLATE_REFUSED, changed(LOOP, LOOP + REFUSES),
-        ("why?!", "answer"), ("why?", "answer"),
+        Reason.TEMPLATE_REFUSED,
+        changed(LOOP, LOOP + REFUSES),
+        ("why?!", "answer"),
+        ("why?", "answer"),
     ),
     _case(
         Reason.MASK_MISALIGNED,
         changed(ANSWERS, UNMARKED),
-        ("ask", "draft"), ("ask", "Draft"),
+        ("ask", "draft"),
+        ("ask", "Draft"),
     ),
-)  # fmt: skip
+)

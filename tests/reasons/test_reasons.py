@@ -15,9 +15,15 @@ from tests.reasons.case import Case, RunCase
 from tests.reasons.outcome import Outcome, outcome_of, sanitized, written
 
 CASES: tuple[Case, ...] = (
-    *files.CASES, *reading.CASES, *values.CASES, *documents.CASES, *images.CASES, *chats.CASES, *templates.CASES,
+    *files.CASES,
+    *reading.CASES,
+    *values.CASES,
+    *documents.CASES,
+    *images.CASES,
+    *chats.CASES,
+    *templates.CASES,
     *tokens.CASES,
-)  # fmt: skip
+)
 RUN_CASES: tuple[RunCase, ...] = run.CASES
 OPTIONS = [
     pytest.param(case, option, id=f"{case.id}-{option}")

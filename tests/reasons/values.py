@@ -56,18 +56,27 @@ CASES = (
     _csv(Reason.TEXT_INVALID_UNICODE, {}, "a\x00b", "ab", name="nul"),
     _csv(Reason.TEXT_INVALID_UNICODE, {}, "a\ufffdb", "a\ufffcb", name="replacement"),
     Case(
-        Reason.TEXT_INVALID_UNICODE, table(),
-        {"a.jsonl": '{"text": "\\ud83d"}\n{"text": "\\ud83d\\ude00"}\n'}, "a.jsonl:1", "a.jsonl:2",
+        Reason.TEXT_INVALID_UNICODE,
+        table(),
+        {"a.jsonl": '{"text": "\\ud83d"}\n{"text": "\\ud83d\\ude00"}\n'},
+        "a.jsonl:1",
+        "a.jsonl:2",
         name="surrogate",
     ),
     _csv(Reason.MOJIBAKE_SUSPECTED, {}, "cafÃ©", "café"),
     Case(
-        Reason.DUPLICATE_ROW, table(files=["*.csv"]), {"a.csv": "text\na\nb\na\n"}, "a.csv:4", "a.csv:3",
+        Reason.DUPLICATE_ROW,
+        table(files=["*.csv"]),
+        {"a.csv": "text\na\nb\na\n"},
+        "a.csv:4",
+        "a.csv:3",
         policies={"duplicate_row": "quarantine"},
     ),
     Case(
         Reason.TRAIN_EVAL_OVERLAP,
         {**SPLIT, "tokenizer": {"path": str(LAYOUTLMV3)}, "table": {"text": "text"}},
-        {"a.csv": f"key,text\n{TRAINED},one\n{HELD_OUT},one\n{TRAINED},two\n"}, "a.csv:2", "a.csv:4",
+        {"a.csv": f"key,text\n{TRAINED},one\n{HELD_OUT},one\n{TRAINED},two\n"},
+        "a.csv:2",
+        "a.csv:4",
     ),
-)  # fmt: skip
+)

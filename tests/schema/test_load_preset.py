@@ -14,8 +14,12 @@ from pipeline.schema.load import fragment, load_schema, merged, presets
 from pipeline.schema.model import LayoutSchema
 
 OWN = {
-    "version": 1, "name": "docs", "files": ["*"], "tokenizer": {"path": "t"}, "layout": {"labels": {"names": ["A"]}},
-}  # fmt: skip
+    "version": 1,
+    "name": "docs",
+    "files": ["*"],
+    "tokenizer": {"path": "t"},
+    "layout": {"labels": {"names": ["A"]}},
+}
 
 
 def written(tmp_path: Path, **keys: object) -> Path:
@@ -86,9 +90,13 @@ def message(path: Path) -> str:
 
 @pytest.mark.parametrize(
     ("preset", "name"),
-    [("./scans.yaml", "scans.yaml"), ("scans.yml", "scans.yml"), ("own/scans", "own/scans"),
-     ("../scans.yaml", "../scans.yaml")],
-)  # fmt: skip
+    [
+        ("./scans.yaml", "scans.yaml"),
+        ("scans.yml", "scans.yml"),
+        ("own/scans", "own/scans"),
+        ("../scans.yaml", "../scans.yaml"),
+    ],
+)
 def test_a_preset_by_path_lies_under_the_schema(tmp_path: Path, preset: str, name: str) -> None:
     loaded = load_schema(placed(tmp_path, preset, name=name, layout={"labels": {"names": ["A"]}}))
     assert loaded.preset is not None

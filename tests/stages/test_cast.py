@@ -143,9 +143,12 @@ def test_json_in_a_cell_is_read_by_the_json_decoder(tmp_path: Path) -> None:
     assert [row["id"] for row in result.good] == ["1"]
     assert result.good[0]["@messages"][0]["content"] == 'Say "hi".\nTwice.'
     assert result.reasons == [
-        (3, "cell_json_invalid"), (4, "cell_json_invalid"), (5, "cell_json_invalid"), (6, "conversation_empty"),
+        (3, "cell_json_invalid"),
+        (4, "cell_json_invalid"),
+        (5, "cell_json_invalid"),
+        (6, "conversation_empty"),
         (7, "json_duplicate_key"),
-    ]  # fmt: skip
+    ]
 
 
 def test_a_path_looks_into_the_json_of_a_cell(tmp_path: Path) -> None:

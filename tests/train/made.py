@@ -22,18 +22,46 @@ from pipeline.shards.writer import ShardWriter
 LABELS = ("O", "B-KEY", "I-KEY", "B-VALUE", "I-VALUE", "B-HEADER", "I-HEADER")
 SIDE = 32
 LAYOUT_CONFIG: dict[str, Any] = {
-    "model_type": "layoutlmv3", "vocab_size": 120, "hidden_size": 32, "num_hidden_layers": 2,
-    "num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": 66, "pad_token_id": 1,
-    "bos_token_id": 0, "eos_token_id": 2, "max_2d_position_embeddings": 1024, "coordinate_size": 6, "shape_size": 4,
-    "input_size": SIDE, "patch_size": 16, "num_channels": 3, "type_vocab_size": 1, "rel_pos_bins": 8,
-    "max_rel_pos": 16, "rel_2d_pos_bins": 8, "max_rel_2d_pos": 16, "visual_embed": True,
-    "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
-}  # fmt: skip
+    "model_type": "layoutlmv3",
+    "vocab_size": 120,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+    "max_position_embeddings": 66,
+    "pad_token_id": 1,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+    "max_2d_position_embeddings": 1024,
+    "coordinate_size": 6,
+    "shape_size": 4,
+    "input_size": SIDE,
+    "patch_size": 16,
+    "num_channels": 3,
+    "type_vocab_size": 1,
+    "rel_pos_bins": 8,
+    "max_rel_pos": 16,
+    "rel_2d_pos_bins": 8,
+    "max_rel_2d_pos": 16,
+    "visual_embed": True,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
 LLAMA_CONFIG: dict[str, Any] = {
-    "model_type": "llama", "vocab_size": 120, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "intermediate_size": 64, "max_position_embeddings": 128, "pad_token_id": 3,
-    "bos_token_id": 0, "eos_token_id": 2, "tie_word_embeddings": False, "rope_theta": 10000.0,
-}  # fmt: skip
+    "model_type": "llama",
+    "vocab_size": 120,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 64,
+    "max_position_embeddings": 128,
+    "pad_token_id": 3,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+    "tie_word_embeddings": False,
+    "rope_theta": 10000.0,
+}
 
 
 def layout_rows(count: int, seed: int = 0, longest: int = 60, labels: int = len(LABELS)) -> dict[str, Any]:
@@ -156,10 +184,18 @@ def folder(
 ) -> Path:
     """Publish data sets of one contract."""
     given: dict[str, Any] = {
-        "version": 1, "digest": hashlib.sha256(name.encode()).hexdigest(), "parameters": {"max_tokens": 64},
+        "version": 1,
+        "digest": hashlib.sha256(name.encode()).hexdigest(),
+        "parameters": {"max_tokens": 64},
         "guarantees": ["token_out_of_vocab"],
-        "tokenizer": {"class": "T", "size": 120, "digest": "a" * 64, "probe_digest": "b" * 64, "special_ids": {}},
-    }  # fmt: skip
+        "tokenizer": {
+            "class": "T",
+            "size": 120,
+            "digest": "a" * 64,
+            "probe_digest": "b" * 64,
+            "special_ids": {},
+        },
+    }
     schemas = {dataset: schema for dataset, (schema, _) in datasets.items()}
     contract = Contract(name=name, kind=kind, datasets=schemas, **given | facts)
     with CleanFolder(clean, fsync=False) as out:
@@ -173,9 +209,16 @@ def folder(
                 lengths[dataset] = histogram(np.array([len(i) for i in rows["input_ids"]]))
                 certified += table.num_rows
         receipt = Receipt(
-            memo=hashlib.sha256(repr(sorted(lengths)).encode()).hexdigest(), contract=name, source="forms/a.xlsx",
-            sha256="0" * 64, bytes=10, rows_read=certified, certified=certified, parts=parts, lengths=lengths,
-        )  # fmt: skip
+            memo=hashlib.sha256(repr(sorted(lengths)).encode()).hexdigest(),
+            contract=name,
+            source="forms/a.xlsx",
+            sha256="0" * 64,
+            bytes=10,
+            rows_read=certified,
+            certified=certified,
+            parts=parts,
+            lengths=lengths,
+        )
         out.publish(Inputs((contract,), "0", 1, {"pyarrow": "0"}), [receipt])
     return clean
 

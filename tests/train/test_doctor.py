@@ -36,10 +36,19 @@ for epoch in range(3):
     torch.cuda.empty_cache()
 """
 EXPECTED = {
-    "moved_after_map": 11, "map_under_trainer": 7, "tokenizer_of_another_model": 8, "pad_is_eos": 9, "tokens_added": 10,
-    "bos_doubled": 15, "no_truncation": 15, "fp16_on_bf16": 17, "group_by_length": 17, "no_checkpointing": 17,
-    "nan_hidden": 17, "empty_cache_in_loop": 23,
-}  # fmt: skip
+    "moved_after_map": 11,
+    "map_under_trainer": 7,
+    "tokenizer_of_another_model": 8,
+    "pad_is_eos": 9,
+    "tokens_added": 10,
+    "bos_doubled": 15,
+    "no_truncation": 15,
+    "fp16_on_bf16": 17,
+    "group_by_length": 17,
+    "no_checkpointing": 17,
+    "nan_hidden": 17,
+    "empty_cache_in_loop": 23,
+}
 SOUND = """
 from transformers import AutoModelForTokenClassification, AutoTokenizer, Trainer, TrainingArguments
 from pipeline.train import CertifiedGate, Collator, load_certified

@@ -45,26 +45,44 @@ def test_recorded_crashes(log: str, name: str, reason: str | None, also: str | N
     ("line", "name"),
     [
         (GATHER, "embedding_assert"),
-        ("RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm(handle)`", "cublas"),
-        ("RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`", "cublas"),
+        (
+            "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm(handle)`",
+            "cublas",
+        ),
+        (
+            "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+            "cublas",
+        ),
         ("torch.AcceleratorError: CUDA error: device-side assert triggered", "device_assert"),
         ("IndexError: Target 7 is out of bounds.", "target_bounds"),
         ("IndexError: index out of range in self", "index_in_self"),
         ("{'loss': nan, 'grad_norm': nan, 'learning_rate': 1e-05}", "nan_loss"),
         ("{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 1e-05}", "nan_loss"),
-        ("RuntimeError: Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
-         "Int; but got torch.cuda.FloatTensor", "float_indices"),
-        ("RuntimeError: You can't move a model that has some modules offloaded to cpu or disk.", "moved_after_map"),
+        (
+            "RuntimeError: Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
+            "Int; but got torch.cuda.FloatTensor",
+            "float_indices",
+        ),
+        (
+            "RuntimeError: You can't move a model that has some modules offloaded to cpu or disk.",
+            "moved_after_map",
+        ),
         ("ValueError: `.to` is not supported for `4-bit` or `8-bit` bitsandbytes models.", "moved_after_map"),
-        ("RuntimeError: Expected all tensors to be on the same device, but found at least two devices", "two_devices"),
+        (
+            "RuntimeError: Expected all tensors to be on the same device, but found at least two devices",
+            "two_devices",
+        ),
         ("RuntimeError: CUDA error: no kernel image is available for execution on the device", "no_kernel"),
         ("ValueError: Attempting to unscale FP16 gradients.", "fp16_unscale"),
         ("[rank1]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)", "collective_timeout"),
         ("RuntimeError: DataLoader worker (pid 77) is killed by signal: Killed.", "worker_killed"),
         ("OSError: image file is truncated (139 bytes not processed)", "image_cut"),
-        ("jinja2.exceptions.TemplateError: Conversation roles must alternate user/assistant/user/...", "roles"),
+        (
+            "jinja2.exceptions.TemplateError: Conversation roles must alternate user/assistant/user/...",
+            "roles",
+        ),
     ],
-)  # fmt: skip
+)
 def test_each_text_is_known(line: str, name: str) -> None:
     assert next(clue.signature.name for clue in clues(["some line", line])) == name
 

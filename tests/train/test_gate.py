@@ -24,9 +24,16 @@ def model_of(config: dict[str, Any], labels: int = len(made.LABELS)) -> Any:
 
 def arguments(out: Path, **more: Any) -> transformers.TrainingArguments:
     given: dict[str, Any] = {
-        "max_steps": 3, "per_device_train_batch_size": 4, "per_device_eval_batch_size": 4, "report_to": [],
-        "remove_unused_columns": False, "use_cpu": True, "save_steps": 2, "logging_steps": 1, "disable_tqdm": True,
-    }  # fmt: skip
+        "max_steps": 3,
+        "per_device_train_batch_size": 4,
+        "per_device_eval_batch_size": 4,
+        "report_to": [],
+        "remove_unused_columns": False,
+        "use_cpu": True,
+        "save_steps": 2,
+        "logging_steps": 1,
+        "disable_tqdm": True,
+    }
     return transformers.TrainingArguments(str(out), **given | more)
 
 
@@ -67,8 +74,14 @@ def test_two_lines_in_a_trainer_script(clean: Path, tmp_path: Path, backend: str
 
 def test_a_certified_evaluation_passes(clean: Path, tmp_path: Path) -> None:
     data = load_certified(clean, backend="datasets").train_test_split(0.2, seed=1)
-    trainer = trainer_of(clean, tmp_path / "out", train=data["train"], evaluation=data["test"], eval_strategy="steps",
-                         eval_steps=2)  # fmt: skip
+    trainer = trainer_of(
+        clean,
+        tmp_path / "out",
+        train=data["train"],
+        evaluation=data["test"],
+        eval_strategy="steps",
+        eval_steps=2,
+    )
     CertifiedGate().attach(trainer)
     trainer.train()
     assert trainer.evaluate()["eval_loss"] > 0

@@ -188,8 +188,11 @@ def test_peaks_measured_on_a_card(tmp_path: Path) -> None:
         "intermediate_size": 4096,
     }
     base = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
-    seen = [(base, "bf16", 16, 126_000_000, 11.592), (large, "bf16", 8, 357_000_000, 15.607),
-            (large, "fp32", 8, 357_000_000, 22.104)]  # fmt: skip
+    seen = [
+        (base, "bf16", 16, 126_000_000, 11.592),
+        (large, "bf16", 8, 357_000_000, 15.607),
+        (large, "fp32", 8, 357_000_000, 22.104),
+    ]
     for config, precision, thousands, count, peak in seen:
         recipe = load_recipe("layoutlmv3", {"precision": precision})
         counted = memory.Parameters(count, count, count, 4 * count, 4 * count, False, True)

@@ -23,9 +23,17 @@ def trainer_of(tmp_path: Path, samples: Path, **settings: Any) -> Any:
         transformers.AutoConfig.for_model(**made.LLAMA_CONFIG)
     )
     args = trl.SFTConfig(
-        str(tmp_path / "out"), max_steps=2, save_steps=2, per_device_train_batch_size=4, use_cpu=True, report_to=[],
-        bf16=False, gradient_checkpointing=False, remove_unused_columns=False, **settings,
-    )  # fmt: skip
+        str(tmp_path / "out"),
+        max_steps=2,
+        save_steps=2,
+        per_device_train_batch_size=4,
+        use_cpu=True,
+        report_to=[],
+        bf16=False,
+        gradient_checkpointing=False,
+        remove_unused_columns=False,
+        **settings,
+    )
     tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(samples / "tokenizers/tiny-llama3")
     trainer = trl.SFTTrainer(
         model, args, train_dataset=data, processing_class=tokenizer, data_collator=Collator(data)

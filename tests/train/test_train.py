@@ -79,11 +79,23 @@ def test_the_gradient_does_not_depend_on_how_a_step_is_cut(tmp_path: Path) -> No
     clean = made.chat_folder(tmp_path / "clean")
     cuts = [(1, 8), (2, 4), (8, 1)]
     seen = [
-        losses(train(jobs.job(clean, tmp_path / str(micro), {
-            "batch.tokens": 0, "batch.samples": size, "batch.micro_batches": micro, "batch.pad_to_longest": True,
-            "run.steps": 6})))
+        losses(
+            train(
+                jobs.job(
+                    clean,
+                    tmp_path / str(micro),
+                    {
+                        "batch.tokens": 0,
+                        "batch.samples": size,
+                        "batch.micro_batches": micro,
+                        "batch.pad_to_longest": True,
+                        "run.steps": 6,
+                    },
+                )
+            )
+        )
         for micro, size in cuts
-    ]  # fmt: skip
+    ]
     for other in seen[1:]:
         assert other == pytest.approx(seen[0], rel=1e-4)
 

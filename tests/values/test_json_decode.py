@@ -275,15 +275,21 @@ def hits(line: str, fields: tuple[Field, ...] = FIELDS, depth: int = 64) -> list
         ('{"id":5}', ("value_type", "id", "$.id")),
         ('{"id":"\\ud83d"}', ("text_invalid_unicode", "id", "$.id")),
         ('{"id":"r","people":[{"name":"a"},{"age":1}]}', ("value_missing", "people", "$.people[1].name")),
-        ('{"id":"r","lines":[{"text":"a","box":[1,2]},{"box":[1]}]}', ("word_not_text", "@words", "$.lines[1].text")),
-        ('{"id":"r","lines":[{"text":"a","box":[1,null]}]}', ("bbox_not_finite", "@boxes", "$.lines[0].box[1]")),
+        (
+            '{"id":"r","lines":[{"text":"a","box":[1,2]},{"box":[1]}]}',
+            ("word_not_text", "@words", "$.lines[1].text"),
+        ),
+        (
+            '{"id":"r","lines":[{"text":"a","box":[1,null]}]}',
+            ("bbox_not_finite", "@boxes", "$.lines[0].box[1]"),
+        ),
         ('{"id":"r","lines":[{"text":"a","box":"1,2"}]}', ("bbox_unparsed", "@boxes", "$.lines[0].box")),
         ('{"id":"r","turns":["hello"]}', ("value_type", "@messages", "$.turns[0]")),
         ('{"id":"r","turns":{"role":"user"}}', ("value_type", "@messages", "$.turns")),
         ("[]", ("json_not_object", "", "$")),
         ('{"id":"r"', ("json_invalid", "", "")),
     ],
-)  # fmt: skip
+)
 def test_each_fault_is_named_with_its_path(line: str, expected: tuple[str, str, str]) -> None:
     assert hits(line) == [expected]
 
@@ -331,10 +337,14 @@ def test_two_fields_may_want_different_things_of_one_value() -> None:
 @pytest.mark.parametrize(
     ("content", "kind", "shown"),
     [
-        ('"x"', "text", "x"), ("null", "null", None), ("5.50", "number", "5.50"), ("true", "boolean", "true"),
-        ('[{"type": "text"}]', "parts", '[{"type": "text"}]'), ('{"a": 1.0}', "object", '{"a": 1.0}'),
+        ('"x"', "text", "x"),
+        ("null", "null", None),
+        ("5.50", "number", "5.50"),
+        ("true", "boolean", "true"),
+        ('[{"type": "text"}]', "parts", '[{"type": "text"}]'),
+        ('{"a": 1.0}', "object", '{"a": 1.0}'),
     ],
-)  # fmt: skip
+)
 def test_what_stands_where_a_turns_text_should_is_kept(content: str, kind: str, shown: str | None) -> None:
     rows, found = decode(
         [b'{"id":"r","turns":[{"role":"user","content":%s},{"role":3}]}\n' % content.encode()]
@@ -351,9 +361,15 @@ def test_tool_calls_are_kept_as_json_and_the_rest_of_a_turn_in_its_type() -> Non
     rows, found = decode([b'{"id":"r","turns":[%s]}\n' % turn])
     assert not found
     assert rows[0]["@messages"][0] == {
-        "role": "assistant", "content": None, "content_kind": "missing", "name": "bot", "train": False, "weight": 1.0,
-        "tool_calls": '[{"id": "1", "n": 1.0}]', "tool_call_id": "c",
-    }  # fmt: skip
+        "role": "assistant",
+        "content": None,
+        "content_kind": "missing",
+        "name": "bot",
+        "train": False,
+        "weight": 1.0,
+        "tool_calls": '[{"id": "1", "n": 1.0}]',
+        "tool_call_id": "c",
+    }
 
 
 def test_columns_of_the_same_type_whatever_the_rows_hold() -> None:

@@ -164,10 +164,14 @@ def test_a_column_is_read_cell_by_cell(cells: list[str | None], kind: Kind) -> N
 
 DIGITS = st.text(st.sampled_from("0123456789"), min_size=1, max_size=22)
 SPELLINGS = st.one_of(
-    NUMBERISH, DIGITS, st.integers(-(2**64), 2**64).map(str), st.floats().map(repr),
-    st.tuples(DIGITS, DIGITS).map(".".join), st.tuples(DIGITS, st.integers(-330, 310)).map("{0[0]}e{0[1]}".format),
+    NUMBERISH,
+    DIGITS,
+    st.integers(-(2**64), 2**64).map(str),
+    st.floats().map(repr),
+    st.tuples(DIGITS, DIGITS).map(".".join),
+    st.tuples(DIGITS, st.integers(-330, 310)).map("{0[0]}e{0[1]}".format),
     st.sampled_from(["true", "false", "True", "FALSE", "yes", "no", "1", "0", " true", "t", "true "]),
-)  # fmt: skip
+)
 
 
 @given(

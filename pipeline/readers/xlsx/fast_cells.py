@@ -249,9 +249,15 @@ def _code_table() -> Bytes:
     for letter, code in (("c", _CELL), ("v", _VALUE), ("f", _FORMULA), ("t", _TEXT)):
         table[ord(letter), list(b" >/")] = code
     for letters, code in (
-        ("ro", _ROW), ("is", _INLINE), ("/c", _CELL_END), ("/v", _VALUE_END), ("/f", _FORMULA_END), ("/t", _TEXT_END),
-        ("/r", _ROW_END), ("/i", _INLINE_END),
-    ):  # fmt: skip
+        ("ro", _ROW),
+        ("is", _INLINE),
+        ("/c", _CELL_END),
+        ("/v", _VALUE_END),
+        ("/f", _FORMULA_END),
+        ("/t", _TEXT_END),
+        ("/r", _ROW_END),
+        ("/i", _INLINE_END),
+    ):
         table[ord(letters[0]), ord(letters[1])] = code
     return table
 

@@ -217,10 +217,12 @@ def shortest_text(value: float) -> str:
 
 # Values as text
 
+# fmt: off
 ERROR_TEXTS = (
     "#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A", "#GETTING_DATA", "#SPILL!", "#CALC!",
     "#FIELD!", "#BLOCKED!", "#UNKNOWN!", "#CONNECT!", "#BUSY!", "#PYTHON!", "#EXTERNAL!", "#ERROR!",
-)  # fmt: skip
+)
+# fmt: on
 """Texts of cells with a failed formula."""
 _BOOLEANS = ("FALSE", "TRUE")
 DAY_MS = 86_400_000

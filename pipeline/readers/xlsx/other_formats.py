@@ -112,9 +112,15 @@ BATCH_ROWS = 20_000
 _BIFF8_GLOBALS = b"\x09\x08\x10\x00\x00\x06\x05\x00"
 _CODE_PAGE, _UTF16 = 0x0042, b"\xb0\x04"
 _ERRORS = {
-    "Div0": "#DIV/0!", "NA": "#N/A", "Name": "#NAME?", "Null": "#NULL!", "Num": "#NUM!", "Ref": "#REF!",
-    "Value": "#VALUE!", "GettingData": "#GETTING_DATA",
-}  # fmt: skip
+    "Div0": "#DIV/0!",
+    "NA": "#N/A",
+    "Name": "#NAME?",
+    "Null": "#NULL!",
+    "Num": "#NUM!",
+    "Ref": "#REF!",
+    "Value": "#VALUE!",
+    "GettingData": "#GETTING_DATA",
+}
 _REFUSALS = (("password", "a workbook under a password", "a workbook without a password"),)
 
 

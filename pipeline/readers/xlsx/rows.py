@@ -164,9 +164,17 @@ class CellTextsBuilder:
     def build(self) -> CellTexts:
         at = np.concatenate(self._at) if self._at else np.zeros(0, np.int64)
         return CellTexts(
-            self._rows, self._row_of, self._columns, self._tables, self._table_of, self._index, self._filled,
-            at, self._reasons, self._found,
-        )  # fmt: skip
+            self._rows,
+            self._row_of,
+            self._columns,
+            self._tables,
+            self._table_of,
+            self._index,
+            self._filled,
+            at,
+            self._reasons,
+            self._found,
+        )
 
 
 # Rows with their cells by column, without blank rows; merged areas are filled if the schema says so

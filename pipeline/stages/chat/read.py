@@ -61,9 +61,13 @@ def history_turns(batch: Batch, column: str, schema: Schema, findings: Findings)
         counts[i] = 2 * len(pairs)
     bad = np.flatnonzero(~present)
     findings.add(
-        Reason.VALUE_TYPE, Policy.QUARANTINE, column, batch.ids[bad],
-        found="another value", expected="a list of pairs of texts",
-    )  # fmt: skip
+        Reason.VALUE_TYPE,
+        Policy.QUARANTINE,
+        column,
+        batch.ids[bad],
+        found="another value",
+        expected="a list of pairs of texts",
+    )
     return turns_of_pairs(texts, counts, present, column)
 
 

@@ -218,9 +218,14 @@ class ChatFitter:
             part, sub = shorter, self._encode(shorter, tools)
         hits = np.flatnonzero(total)
         conversation_findings(
-            findings, batch, turns, long[hits], Reason.TURNS_TRUNCATED, Policy.REPAIR,
+            findings,
+            batch,
+            turns,
+            long[hits],
+            Reason.TURNS_TRUNCATED,
+            Policy.REPAIR,
             [str(n) for n in total[hits].tolist()],
-        )  # fmt: skip
+        )
         return part, sub
 
     def _last_exchange(
@@ -243,16 +248,23 @@ class ChatFitter:
             where = f"{batch.source}, row {int(batch.rows[turns.records[long[over[0]]]])}"
             raise GateError(
                 "a conversation does not fit",
-                where=where, found=f"{int(before[over[0]])} tokens", expected=f"at most {limit}",
+                where=where,
+                found=f"{int(before[over[0]])} tokens",
+                expected=f"at most {limit}",
                 remedy="raise `max_tokens`, or choose another `too_long`",
-            )  # fmt: skip
+            )
         if choice == "truncate_prompt":
             part, sub = repeat_cut(part, sub, limit, lambda shorter: self._encode(shorter, tools))
             cut = np.flatnonzero((before > limit) & (sub.lengths <= limit))
             conversation_findings(
-                findings, batch, turns, long[cut], Reason.PROMPT_TRUNCATED, Policy.FLAG,
+                findings,
+                batch,
+                turns,
+                long[cut],
+                Reason.PROMPT_TRUNCATED,
+                Policy.FLAG,
                 [str(n) for n in (before - sub.lengths)[cut].tolist()],
-            )  # fmt: skip
+            )
         elif choice == "truncate_answer":
             sub = cut_answer(sub, limit)
             learned = np.add.reduceat(
@@ -265,14 +277,25 @@ class ChatFitter:
             )
             cut = np.flatnonzero((before > limit) & (learned > 0))
             conversation_findings(
-                findings, batch, turns, long[cut], Reason.ANSWER_TRUNCATED, Policy.FLAG,
+                findings,
+                batch,
+                turns,
+                long[cut],
+                Reason.ANSWER_TRUNCATED,
+                Policy.FLAG,
                 [str(n) for n in (before - sub.lengths)[cut].tolist()],
-            )  # fmt: skip
+            )
         left = np.flatnonzero(sub.lengths > limit)
         conversation_findings(
-            findings, batch, turns, long[left], Reason.TOO_LONG_FOR_TARGET, Policy.QUARANTINE,
-            [str(n) for n in sub.lengths[left].tolist()], str(limit),
-        )  # fmt: skip
+            findings,
+            batch,
+            turns,
+            long[left],
+            Reason.TOO_LONG_FOR_TARGET,
+            Policy.QUARANTINE,
+            [str(n) for n in sub.lengths[left].tolist()],
+            str(limit),
+        )
         return part, sub
 
 

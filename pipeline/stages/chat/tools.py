@@ -53,9 +53,15 @@ def judge_tools(batch: Batch, turns: Turns, schema: Schema, grammar: Grammar, fi
     problems |= _unanswered(turns, decoded, set(problems), _open_ended(turns, grammar))
     at = np.array(sorted(problems), np.int64)
     turn_findings(
-        findings, batch, turns, at, Reason.TOOL_CALL_INVALID, schema.policy(Reason.TOOL_CALL_INVALID),
-        [problems[i] for i in at.tolist()], member="tool_calls",
-    )  # fmt: skip
+        findings,
+        batch,
+        turns,
+        at,
+        Reason.TOOL_CALL_INVALID,
+        schema.policy(Reason.TOOL_CALL_INVALID),
+        [problems[i] for i in at.tolist()],
+        member="tool_calls",
+    )
     return _with_calls(turns, calls)
 
 
@@ -174,9 +180,12 @@ def tool_definitions(batch: Batch, column: str, schema: Schema, findings: Findin
             continue
         lists.append(msgspec.json.encode(tools).decode() if tools else None)
     findings.add(
-        Reason.TOOL_CALL_INVALID, schema.policy(Reason.TOOL_CALL_INVALID), column,
-        batch.ids[np.array(bad, np.int64)], found="tool definitions that are no list of objects",
-    )  # fmt: skip
+        Reason.TOOL_CALL_INVALID,
+        schema.policy(Reason.TOOL_CALL_INVALID),
+        column,
+        batch.ids[np.array(bad, np.int64)],
+        found="tool definitions that are no list of objects",
+    )
     return written.scatter(pl.Series(given), pl.Series(lists, dtype=pl.String)) if len(given) else written
 
 

@@ -50,9 +50,13 @@ def tree_turns(
             counts.append(len(path))
             rows.extend(_turn(node, source) for node in path)
     findings.add(
-        Reason.VALUE_TYPE, Policy.QUARANTINE, source.column, batch.ids[np.array(list(bad), np.int64)],
-        found=list(bad.values()), expected="a tree of messages",
-    )  # fmt: skip
+        Reason.VALUE_TYPE,
+        Policy.QUARANTINE,
+        source.column,
+        batch.ids[np.array(list(bad), np.int64)],
+        found=list(bad.values()),
+        expected="a tree of messages",
+    )
     frame = pl.DataFrame(rows, schema={"role": pl.String, "content": pl.String, "content_kind": pl.String})
     others = [f for f in message_dtype().fields if f.name not in frame.columns]
     frame = frame.with_columns(*(pl.lit(None, f.dtype).alias(f.name) for f in others)).select(FIELDS)

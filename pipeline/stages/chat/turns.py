@@ -297,9 +297,14 @@ def turn_findings(
             expected if isinstance(expected, str) else [expected[i] for i in here.tolist()],
         ]
         findings.add(
-            reason, policy, turns.columns[origin], ids[here], paths=[paths[i] for i in here.tolist()],
-            found=picked[0], expected=picked[1],
-        )  # fmt: skip
+            reason,
+            policy,
+            turns.columns[origin],
+            ids[here],
+            paths=[paths[i] for i in here.tolist()],
+            found=picked[0],
+            expected=picked[1],
+        )
 
 
 def conversation_findings(

@@ -38,9 +38,13 @@ class AnswerStage:
             for a, b in zip(*(column[pl.Series(hits)].to_list() for column in ends), strict=True)
         ]
         findings.add(
-            Reason.ANSWER_INVALID, Policy.QUARANTINE, START, batch.ids[hits], found=shown,
+            Reason.ANSWER_INVALID,
+            Policy.QUARANTINE,
+            START,
+            batch.ids[hits],
+            found=shown,
             expected="two places of the page's words, the first no later than the last",
-        )  # fmt: skip
+        )
         columns = [
             pl.Series(name, np.where(both & ~wrong, places, -1))
             for name, places in zip((START, END), kept, strict=True)

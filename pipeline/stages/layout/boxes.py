@@ -101,14 +101,24 @@ class WrittenBoxes:
         return cls(batch, Ragged.of(batch.frame[BOXES]), index)
 
     def report(
-        self, reason: Reason, policy: Policy, hits: Int64s, found: list[str], expected: str | list[str],
+        self,
+        reason: Reason,
+        policy: Policy,
+        hits: Int64s,
+        found: list[str],
+        expected: str | list[str],
         findings: Findings,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Findings on the boxes at these positions."""
         findings.add(
-            reason, policy, BOXES, self.batch.ids[self.lists.owner[hits]], paths=indexed(self.index[hits]),
-            found=found, expected=expected,
-        )  # fmt: skip
+            reason,
+            policy,
+            BOXES,
+            self.batch.ids[self.lists.owner[hits]],
+            paths=indexed(self.index[hits]),
+            found=found,
+            expected=expected,
+        )
 
     def shown(self, hits: Int64s) -> list[str]:
         """Boxes as written."""
@@ -261,10 +271,13 @@ class BoxStage:
         if self.context.schema.policy(Reason.BBOX_INVERTED) is Policy.REPAIR:
             found = [s for s in found if not shape.inverted_y[s.page] and not shape.inverted_x[s.page]]
         findings.add(
-            Reason.BBOX_UNIT_SUSPECT, self.context.schema.policy(Reason.BBOX_UNIT_SUSPECT), BOXES,
+            Reason.BBOX_UNIT_SUSPECT,
+            self.context.schema.policy(Reason.BBOX_UNIT_SUSPECT),
+            BOXES,
             judged.written.batch.ids[records[np.array([s.page for s in found], np.int64)]],
-            found=[s.found for s in found], expected=[s.expected for s in found],
-        )  # fmt: skip
+            found=[s.found for s in found],
+            expected=[s.expected for s in found],
+        )
 
     def _normalized(self, sums: Sums, sides: Float64s, judged: _Judged) -> Numbers:
         """int16 thousandths, or float32 shares, corners in order, within the page; zeros where unusable."""

@@ -65,9 +65,11 @@ class Encode:
         self._longest = min(layout.window.max_tokens, limits.max_tokens or layout.window.max_tokens)
         if layout.window.stride >= self._longest - 2:
             raise SchemaError(
-                "windows would not move on", where="layout: window: stride", found=str(layout.window.stride),
+                "windows would not move on",
+                where="layout: window: stride",
+                found=str(layout.window.stride),
                 expected=f"less than {self._longest - 2}, the tokens of a window without its two special ones",
-            )  # fmt: skip
+            )
 
     def __call__(self, batch: Batch) -> tuple[Samples, Findings]:
         findings = Findings()
@@ -114,9 +116,13 @@ class Encode:
         ):
             hits = shown_hits(owner, hit)
             findings.add(
-                Reason.WORD_EMPTY, how, WORDS, batch.ids[owner[hits]],
-                paths=indexed(page.index[hits]), found="no token",
-            )  # fmt: skip
+                Reason.WORD_EMPTY,
+                how,
+                WORDS,
+                batch.ids[owner[hits]],
+                paths=indexed(page.index[hits]),
+                found="no token",
+            )
 
     def _cut(
         self, batch: Batch, page: FlatPages, counts: Int64s, prefix: Prefix, findings: Findings
@@ -126,16 +132,23 @@ class Encode:
         room = self._longest - prefix.lengths - 1
         narrow = np.flatnonzero(room <= self._layout.window.stride)
         findings.add(
-            Reason.TOO_LONG_FOR_TARGET, Policy.QUARANTINE, QUESTION, batch.ids[narrow],
+            Reason.TOO_LONG_FOR_TARGET,
+            Policy.QUARANTINE,
+            QUESTION,
+            batch.ids[narrow],
             found=[str(count) for count in prefix.lengths[narrow].tolist()],
             expected=f"less than {self._longest - self._layout.window.stride - 1}",
-        )  # fmt: skip
+        )
         tokens[narrow], room[narrow] = 0, self._longest
         long = np.flatnonzero(tokens > room)
         findings.add(
-            Reason.SEQUENCE_TOO_LONG, self.context.schema.policy(Reason.SEQUENCE_TOO_LONG), WORDS, batch.ids[long],
-            found=[str(count) for count in (tokens + prefix.lengths + 1)[long].tolist()], expected=str(self._longest),
-        )  # fmt: skip
+            Reason.SEQUENCE_TOO_LONG,
+            self.context.schema.policy(Reason.SEQUENCE_TOO_LONG),
+            WORDS,
+            batch.ids[long],
+            found=[str(count) for count in (tokens + prefix.lengths + 1)[long].tolist()],
+            expected=str(self._longest),
+        )
         cut = windows(tokens, room, self._layout.window.stride)
         labels = self._layout.labels
         if labels is not None and labels.align == "first_subword" and len(long):
@@ -143,9 +156,15 @@ class Encode:
         return cut
 
     def _targets(
-        self, batch: Batch, page: FlatPages, counts: Int64s, cut: Windows, prefix: Prefix, laid: Assembly,
+        self,
+        batch: Batch,
+        page: FlatPages,
+        counts: Int64s,
+        cut: Windows,
+        prefix: Prefix,
+        laid: Assembly,
         findings: Findings,
-    ) -> dict[str, pa.Array]:  # fmt: skip
+    ) -> dict[str, pa.Array]:
         """What is learned: a label a token, a label a page, an answer."""
         columns: dict[str, pa.Array] = {}
         layout = self._layout

@@ -326,7 +326,11 @@ class _Found:
         findings = Findings()
         for reason, hits in self._hits.items():
             findings.add(
-                reason, context.schema.policy(reason), IMAGE, batch.ids[[at for at, _, _ in hits]],
-                found=[found for _, found, _ in hits], expected=[expected for _, _, expected in hits],
-            )  # fmt: skip
+                reason,
+                context.schema.policy(reason),
+                IMAGE,
+                batch.ids[[at for at, _, _ in hits]],
+                found=[found for _, found, _ in hits],
+                expected=[expected for _, _, expected in hits],
+            )
         return findings

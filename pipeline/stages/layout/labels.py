@@ -187,17 +187,26 @@ class LabelStage:
             folded = (spelled != written).fill_null(False).to_numpy()
             hits = shown_hits(labels.owner, folded)
             findings.add(
-                Reason.LABEL_CASE_FOLDED, self.context.schema.policy(Reason.LABEL_CASE_FOLDED), LABELS,
-                batch.ids[labels.owner[hits]], paths=self._paths(batch, hits),
-                found=written[pl.Series(hits)].to_list(), expected=spelled[pl.Series(hits)].to_list(),
-            )  # fmt: skip
+                Reason.LABEL_CASE_FOLDED,
+                self.context.schema.policy(Reason.LABEL_CASE_FOLDED),
+                LABELS,
+                batch.ids[labels.owner[hits]],
+                paths=self._paths(batch, hits),
+                found=written[pl.Series(hits)].to_list(),
+                expected=spelled[pl.Series(hits)].to_list(),
+            )
             ids = self._names.ids(spelled)
         hits = shown_hits(labels.owner, ids == UNKNOWN)
         found = [_shown(name) for name in written[pl.Series(hits)].to_list()]
         findings.add(
-            Reason.LABEL_UNKNOWN, Policy.QUARANTINE, LABELS, batch.ids[labels.owner[hits]],
-            paths=self._paths(batch, hits), found=found, expected=[self._known(name) for name in found],
-        )  # fmt: skip
+            Reason.LABEL_UNKNOWN,
+            Policy.QUARANTINE,
+            LABELS,
+            batch.ids[labels.owner[hits]],
+            paths=self._paths(batch, hits),
+            found=found,
+            expected=[self._known(name) for name in found],
+        )
         return ids
 
     def _of_ids(self, batch: Batch, labels: Ragged, findings: Findings) -> Int64s:
@@ -215,14 +224,25 @@ class LabelStage:
         return ids
 
     def _report(
-        self, batch: Batch, labels: Ragged, reason: Reason, hit: Mask, found: str | list[str], expected: str,
+        self,
+        batch: Batch,
+        labels: Ragged,
+        reason: Reason,
+        hit: Mask,
+        found: str | list[str],
+        expected: str,
         findings: Findings,
-    ) -> None:  # fmt: skip
+    ) -> None:
         hits = shown_hits(labels.owner, hit)
         findings.add(
-            reason, Policy.QUARANTINE, LABELS, batch.ids[labels.owner[hits]],
-            paths=self._paths(batch, hits), found=found, expected=expected,
-        )  # fmt: skip
+            reason,
+            Policy.QUARANTINE,
+            LABELS,
+            batch.ids[labels.owner[hits]],
+            paths=self._paths(batch, hits),
+            found=found,
+            expected=expected,
+        )
 
     def _order(self, batch: Batch, labels: Ragged, ids: Int64s, broken: Mask, findings: Findings) -> None:
         hits = shown_hits(labels.owner, broken)
@@ -238,10 +258,14 @@ class LabelStage:
             )
         ]
         findings.add(
-            Reason.LABEL_SCHEME_INVALID, self.context.schema.policy(Reason.LABEL_SCHEME_INVALID), LABELS,
-            batch.ids[labels.owner[hits]], paths=self._paths(batch, hits), found=found,
+            Reason.LABEL_SCHEME_INVALID,
+            self.context.schema.policy(Reason.LABEL_SCHEME_INVALID),
+            LABELS,
+            batch.ids[labels.owner[hits]],
+            paths=self._paths(batch, hits),
+            found=found,
             expected=f"{self.labels.scheme.upper()} order",
-        )  # fmt: skip
+        )
 
     def _paths(self, batch: Batch, hits: Int64s) -> list[str]:
         """Places of words within the record as read."""

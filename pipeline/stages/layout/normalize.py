@@ -28,8 +28,13 @@ from pipeline.schema.layout import BoxOrder
 Float64s = npt.NDArray[np.float64]
 
 ARITY: dict[BoxOrder, int | None] = {
-    "xyxy": 4, "xywh": 4, "quad": 8, "rotated_xywh": 5, "polygon": None, "vertices": None,
-}  # fmt: skip
+    "xyxy": 4,
+    "xywh": 4,
+    "quad": 8,
+    "rotated_xywh": 5,
+    "polygon": None,
+    "vertices": None,
+}
 """Numbers of one box; None: an even count from four."""
 
 

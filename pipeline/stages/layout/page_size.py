@@ -73,8 +73,10 @@ def check(layout: Layout) -> None:
     if turned and layout.boxes.origin == "bottom_left":
         raise SchemaError(
             "rotated boxes are read with the origin at the top left only",
-            where="layout: boxes", found="origin: bottom_left", expected="origin: top_left",
-        )  # fmt: skip
+            where="layout: boxes",
+            found="origin: bottom_left",
+            expected="origin: top_left",
+        )
 
 
 def pages(batch: Batch, layout: Layout, findings: Findings) -> Pages:
@@ -101,9 +103,13 @@ def _units(batch: Batch, layout: Layout, findings: Findings) -> npt.NDArray[np.s
     known = written.replace_strict(list(unit.values), list(unit.values.values()), default=None)
     unknown = (known.is_null() & written.is_not_null()).to_numpy()
     findings.add(
-        Reason.VALUE_NOT_ALLOWED, Policy.QUARANTINE, UNIT, batch.ids[unknown],
-        found=written.filter(pl.Series(unknown)).str.slice(0, 40).to_list(), expected=", ".join(unit.values),
-    )  # fmt: skip
+        Reason.VALUE_NOT_ALLOWED,
+        Policy.QUARANTINE,
+        UNIT,
+        batch.ids[unknown],
+        found=written.filter(pl.Series(unknown)).str.slice(0, 40).to_list(),
+        expected=", ".join(unit.values),
+    )
     return np.asarray(known.fill_null("").to_list(), dtype="<U8")
 
 
@@ -117,9 +123,12 @@ def _sizes(batch: Batch, layout: Layout, findings: Findings) -> tuple[Float64s, 
     fine[:, [name is None for name in named]] = True
     bad = read & ~fine.all(axis=1)
     findings.add(
-        Reason.PAGE_SIZE_INVALID, Policy.QUARANTINE, WIDTH if page.box is None else PAGE_BOX, batch.ids[bad],
+        Reason.PAGE_SIZE_INVALID,
+        Policy.QUARANTINE,
+        WIDTH if page.box is None else PAGE_BOX,
+        batch.ids[bad],
         found=[f"{width:g} × {height:g}" for width, height in stated[bad].tolist()],
-    )  # fmt: skip
+    )
     return stated, box, read & ~bad
 
 

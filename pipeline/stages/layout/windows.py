@@ -107,9 +107,11 @@ def special_ends(tokenizer: Tokenizer) -> tuple[int, int]:
     """
     if tokenizer.cls_id is None or tokenizer.sep_id is None:
         raise TokenizerError(
-            "a document model's tokenizer needs a cls and a sep token", where=tokenizer.name,
-            found=f"cls {tokenizer.cls_id}, sep {tokenizer.sep_id}", remedy="use the model's own tokenizer",
-        )  # fmt: skip
+            "a document model's tokenizer needs a cls and a sep token",
+            where=tokenizer.name,
+            found=f"cls {tokenizer.cls_id}, sep {tokenizer.sep_id}",
+            remedy="use the model's own tokenizer",
+        )
     return tokenizer.cls_id, tokenizer.sep_id
 
 
@@ -198,10 +200,7 @@ def worth_learning(cut: Windows, learnable: Mask) -> Windows:
         return cut
     record = cut.record[keep]
     count = np.bincount(record, minlength=int(cut.record.max()) + 1)
-    return Windows(
-        record, cut.start[keep], cut.end[keep], cut.fresh[keep],
-        within(count), count[record],
-    )  # fmt: skip
+    return Windows(record, cut.start[keep], cut.end[keep], cut.fresh[keep], within(count), count[record])
 
 
 # Windows become columns: prefix, tokens with their word's box and label, end token.

@@ -60,9 +60,10 @@ class WordStage:
                 pl.Series([""]).str.contains(self._pseudo)
             except pl.exceptions.ComputeError as error:
                 raise SchemaError(
-                    "`drop_words` holds no valid regular expression", where="layout: drop_words",
+                    "`drop_words` holds no valid regular expression",
+                    where="layout: drop_words",
                     remedy="use the syntax of Rust's regex crate: no look-around, no back-references",
-                ) from error  # fmt: skip
+                ) from error
 
     def __call__(self, batch: Batch) -> tuple[Batch, Findings]:
         findings = Findings()
@@ -133,9 +134,15 @@ class WordStage:
         return _Lists(Ragged(trimmed, words.lengths, words.present), page.boxes, page.labels)
 
     def _report(
-        self, batch: Batch, reason: Reason, policy: Policy, words: Ragged, hit: Mask, findings: Findings,
+        self,
+        batch: Batch,
+        reason: Reason,
+        policy: Policy,
+        words: Ragged,
+        hit: Mask,
+        findings: Findings,
         found: str | pl.Series,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """One rule's hits; ``found`` is one text for all, or the words to show."""
         if not hit.any():
             return

@@ -151,8 +151,10 @@ KNOWN = {
     ("xls", "date"),  # a duration: the format does not tell it from a date
     ("xlsb", "date"),
     ("ods", "date"),  # the sheet has other cells
-    ("xls", "issues"), ("xlsb", "issues"), ("ods", "issues"),
-}  # fmt: skip
+    ("xls", "issues"),
+    ("xlsb", "issues"),
+    ("ods", "issues"),
+}
 
 
 def test_a_refused_workbook_is_one_fault(shared: Path) -> None:

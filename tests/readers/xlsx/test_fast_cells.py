@@ -73,9 +73,14 @@ def chunks(draw: st.DrawFn) -> bytes:
 def facts(made: StoredCells) -> list[object]:
     """All of some cells as plain lists."""
     return [
-        made.rows.tolist(), made.row_of.tolist(), made.columns.tolist(), made.stored.tolist(),
-        made.styles.tolist(), made.shared.tolist(), made.values.to_pylist(),
-    ]  # fmt: skip
+        made.rows.tolist(),
+        made.row_of.tolist(),
+        made.columns.tolist(),
+        made.stored.tolist(),
+        made.styles.tolist(),
+        made.shared.tolist(),
+        made.values.to_pylist(),
+    ]
 
 
 def both(chunk: bytes) -> tuple[list[object] | None, list[object] | None]:

@@ -65,9 +65,15 @@ def outcome(path: Path) -> int | None:
         for frame in frames[1:]:
             name = frames[0]["sheets"][frame["index"]][0]
             request = {
-                "path": str(path), "sheet": name, "width": 5, "below": 1, "fill": True, "cells": 10**6, "rows": 10,
+                "path": str(path),
+                "sheet": name,
+                "width": 5,
+                "below": 1,
+                "fill": True,
+                "cells": 10**6,
+                "rows": 10,
                 "bytes": 2**20,
-            }  # fmt: skip
+            }
             numbers: list[int] = []
             for part in tasks.read(request):
                 if not isinstance(part, dict):

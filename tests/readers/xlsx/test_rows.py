@@ -39,8 +39,11 @@ GRIDS = st.dictionaries(
 )
 AREAS = st.builds(
     lambda top, left, height, width: Area(top, left, top + height, left + width),
-    st.integers(1, 10), st.integers(0, 4), st.integers(0, 5), st.integers(0, 3),
-)  # fmt: skip
+    st.integers(1, 10),
+    st.integers(0, 4),
+    st.integers(0, 5),
+    st.integers(0, 3),
+)
 
 
 @given(GRIDS, st.integers(1, 5), st.integers(0, 3), AREAS | st.none(), st.integers(1, 12))

@@ -36,7 +36,7 @@ def texts(path: Path, part: str | bytes | None, upto: int = 10**6) -> list[str |
             "utf-16"
         ),
     ],
-)  # fmt: skip
+)
 def test_texts_are_the_same_however_they_are_written(tmp_path: Path, part: str | bytes) -> None:
     assert texts(tmp_path, part) == ["one", " two", ""]
 

@@ -31,9 +31,14 @@ def context(
 ) -> Context[ChatSchema]:
     """A context as a schema file with this ``chat:`` section would give."""
     written = {
-        "version": 1, "name": "chats", "kind": "chat", "files": ["*"], "tokenizer": {"path": tokenizer},
-        "chat": {"max_tokens": 4096, **chat}, **schema,
-    }  # fmt: skip
+        "version": 1,
+        "name": "chats",
+        "kind": "chat",
+        "files": ["*"],
+        "tokenizer": {"path": tokenizer},
+        "chat": {"max_tokens": 4096, **chat},
+        **schema,
+    }
     model = schema_of(written)
     assert isinstance(model, ChatSchema)
     ChatKind().check(model)

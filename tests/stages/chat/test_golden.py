@@ -20,9 +20,29 @@ from tests.stages.chat.build import assistant, call, tool, user
 
 pytestmark = [pytest.mark.shared, pytest.mark.filterwarnings("ignore")]
 FRAGMENTS = (
-    "Hello", "world", " ", "\n", "\n\n", "é", "日本", "😀", "1234", "it's", "  two", "<b>", "\t", "user", "assistant",
-    "Größe", "x = [1]\n", "\u200d", ".", "None", "{{ x }}", "cafe\u0301",
-)  # fmt: skip
+    "Hello",
+    "world",
+    " ",
+    "\n",
+    "\n\n",
+    "é",
+    "日本",
+    "😀",
+    "1234",
+    "it's",
+    "  two",
+    "<b>",
+    "\t",
+    "user",
+    "assistant",
+    "Größe",
+    "x = [1]\n",
+    "\u200d",
+    ".",
+    "None",
+    "{{ x }}",
+    "cafe\u0301",
+)
 PAIRS = (
     ("llama3", "llama3_training", True),
     ("llama3", "llama3", True),
@@ -72,9 +92,11 @@ def test_ids_and_masks_are_transformers(shared: Path, name: str, file: str | Non
     for chat, begin, end in zip(chats, ends - encoded.lengths, ends, strict=True):
         expected = reference.apply_chat_template(
             [{"role": role, "content": text} for role, text in chat],
-            chat_template=source, tokenize=True, return_dict=True,
+            chat_template=source,
+            tokenize=True,
+            return_dict=True,
             return_assistant_tokens_mask=codec.template.has_generation,
-        )  # fmt: skip
+        )
         assert encoded.ids[begin:end].tolist() == expected["input_ids"]
         if codec.template.has_generation:
             assert encoded.learned[begin:end].astype(int).tolist() == expected["assistant_masks"]
@@ -94,9 +116,13 @@ def test_tool_calls_are_transformers(shared: Path, name: str, file: str) -> None
     }
     definition = {"type": "function", "function": {"name": "get", "description": "d", "parameters": {}}}
     turns: list[dict[str, Any]] = [
-        user("weather?"), assistant("", tool_calls=[call("get", {"city": "Kiel \"x\""})]), tool("sunny é"),
-        assistant("It is sunny."), user("thanks"), assistant("Welcome."),
-    ]  # fmt: skip
+        user("weather?"),
+        assistant("", tool_calls=[call("get", {"city": 'Kiel "x"'})]),
+        tool("sunny é"),
+        assistant("It is sunny."),
+        user("thanks"),
+        assistant("Welcome."),
+    ]
     ctx = build.context(chat, tokenizer=name, folder=folder)
     outcome = build.run(
         ctx, build.batch(messages=build.lists([turns, turns]), tools=[json.dumps([definition]), None])
@@ -108,9 +134,13 @@ def test_tool_calls_are_transformers(shared: Path, name: str, file: str) -> None
     for row, tools in zip(outcome.rows(), ([definition], None), strict=True):
         mask = outcome.encode.codec.template.has_generation
         expected = reference.apply_chat_template(
-            messages, tools=tools, chat_template=source, tokenize=True, return_dict=True,
+            messages,
+            tools=tools,
+            chat_template=source,
+            tokenize=True,
+            return_dict=True,
             return_assistant_tokens_mask=mask,
-        )  # fmt: skip
+        )
         assert row["input_ids"] == expected["input_ids"]
         if mask:
             learned = [int(label != -100) for label in row["labels"]]

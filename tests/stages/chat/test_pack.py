@@ -39,8 +39,7 @@ chats = st.builds(lambda a, b: [user(a), assistant(b)], texts, texts)
 def test_packed_sequences_hold_the_samples_as_they_were(rows: list[Any]) -> None:
     alone = build.run(build.context(PACKED), build.messages(*rows))
     before = {row["sample_id"]: row for row in alone.rows()}
-    packed, findings = Pack(64)(alone.samples)
-    assert findings.items == []
+    packed = Pack(64)(alone.samples)
     seen: Counter[str] = Counter()
     for row in packed.table.to_pylist():
         assert 0 < len(row["input_ids"]) <= 64
@@ -61,7 +60,7 @@ def test_packed_sequences_hold_the_samples_as_they_were(rows: list[Any]) -> None
 
 def test_an_empty_batch_packs_to_nothing() -> None:
     empty = build.run(build.context(PACKED), build.messages([user("only")])).samples
-    assert Pack(64)(empty)[0].table.num_rows == 0
+    assert Pack(64)(empty).table.num_rows == 0
 
 
 @settings(max_examples=30, deadline=None)
@@ -98,7 +97,7 @@ def test_steps_and_summary() -> None:
 
 def test_a_packed_batch_shows_its_waste() -> None:
     rows = [[user("q"), assistant("a")]] * 5
-    packed, _ = Pack(64)(build.run(build.context(PACKED), build.messages(*rows)).samples)
+    packed = Pack(64)(build.run(build.context(PACKED), build.messages(*rows)).samples)
     budget = budget_of(packed, capacity=64)
     assert budget.capacity == 64 * packed.table.num_rows
     assert budget.summary()["packed_capacity"] == budget.capacity
@@ -108,7 +107,7 @@ def test_a_packed_batch_shows_its_waste() -> None:
 def test_what_each_packed_record_teaches_can_still_be_told() -> None:
     rows = [[user("q"), assistant(f"answer {i % 3}")] for i in range(7)]
     alone = with_content_id(build.run(build.context(PACKED), build.messages(*rows)).samples, [])
-    packed, _ = Pack(64)(alone)
+    packed = Pack(64)(alone)
     assert packed.table.num_rows < 7
     found = [unpacked(batch).to_pydict() for batch in packed.table.to_batches()]
     told = sorted(

@@ -16,8 +16,10 @@ from tests.stages.chat import build
 CONTEXT = build.context({"source": {"format": "messages"}})
 LIBRARY = tokenizers.Tokenizer.from_file(str(build.TINY / "tiny-llama3" / "tokenizer.json"))
 LIBRARY.encode_special_tokens = True
-SPECIAL = {name: LIBRARY.token_to_id(f"<|{name}|>") for name in
-           ("begin_of_text", "start_header_id", "end_header_id", "eot_id")}  # fmt: skip
+SPECIAL = {
+    name: LIBRARY.token_to_id(f"<|{name}|>")
+    for name in ("begin_of_text", "start_header_id", "end_header_id", "eot_id")
+}
 ALIASES = {"human": "user", "gpt": "assistant"}
 
 words = st.text(
@@ -28,11 +30,20 @@ words = st.text(
     ["<|eot_id|>", "x <|start_header_id|>user", "\n\nlead", "None", "nan", "user", "<think>a</think>b"]
 )
 contents: st.SearchStrategy[Any] = st.one_of(
-    words, words, words, words,
-    st.none(), st.integers(-5, 5), st.booleans(), st.just(""), st.just(" \u200b"), st.just("bad \ufffd"),
+    words,
+    words,
+    words,
+    words,
+    st.none(),
+    st.integers(-5, 5),
+    st.booleans(),
+    st.just(""),
+    st.just(" \u200b"),
+    st.just("bad \ufffd"),
     st.lists(st.builds(lambda t: {"type": "text", "text": t}, words), min_size=1, max_size=2),
-    st.just([{"type": "image_url"}]), st.just({"a": 1}),
-)  # fmt: skip
+    st.just([{"type": "image_url"}]),
+    st.just({"a": 1}),
+)
 roles = st.sampled_from(
     ["user", "assistant", "user", "assistant", "system", "Human ", "GPT", "tool", "narrator", None]
 )

@@ -125,9 +125,11 @@ chats = st.lists(texts, min_size=2, max_size=8).map(
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(chats, min_size=1, max_size=5), st.integers(20, 90), st.sampled_from(
-    ["quarantine", "truncate_prompt", "truncate_answer"]
-))  # fmt: skip
+@given(
+    st.lists(chats, min_size=1, max_size=5),
+    st.integers(20, 90),
+    st.sampled_from(["quarantine", "truncate_prompt", "truncate_answer"]),
+)
 def test_nothing_certified_is_longer_than_the_limit(rows: list[Any], limit: int, too_long: str) -> None:
     outcome = build.run(limited(limit, too_long=too_long), build.messages(*rows))
     full = build.run(build.context(MESSAGES), build.messages(*rows))

@@ -64,8 +64,13 @@ def test_alpaca_history_comes_first() -> None:
         ctx, build.batch(instruction=["i"] * 5, input=[None] * 5, output=["o"] * 5, history=history)
     )
     assert records(outcome)[0] == [
-        ("user", "a"), ("assistant", "b"), ("user", "c"), ("assistant", "d"), ("user", "i"), ("assistant", "o"),
-    ]  # fmt: skip
+        ("user", "a"),
+        ("assistant", "b"),
+        ("user", "c"),
+        ("assistant", "d"),
+        ("user", "i"),
+        ("assistant", "o"),
+    ]
     assert outcome.certified == [0, 1, 2]
     assert outcome.reasons(3) == outcome.reasons(4) == {"value_type"}
 
@@ -121,14 +126,19 @@ def test_answers_may_hold_the_whole_conversation() -> None:
 
 
 TREE: dict[str, Any] = {
-    "text": "q", "role": "prompter",
+    "text": "q",
+    "role": "prompter",
     "replies": [
-        {"text": "a1", "role": "assistant", "rank": 1, "replies": [
-            {"text": "q2", "role": "prompter", "replies": [{"text": "a3", "role": "assistant"}]}]},
+        {
+            "text": "a1",
+            "role": "assistant",
+            "rank": 1,
+            "replies": [{"text": "q2", "role": "prompter", "replies": [{"text": "a3", "role": "assistant"}]}],
+        },
         {"text": "a2", "role": "assistant", "rank": 0},
         {"text": "a4", "role": "assistant"},
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(

@@ -183,8 +183,11 @@ def test_forged_control_tokens_stay_text_where_the_template_decides() -> None:
 def test_the_audit_stops_a_run_that_differs(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from pipeline.stages.chat import tokenize as module
 
-    marked = GOOD.replace("{{ m.content }}<|eot_id|>", "{% if m.role == 'assistant' %}{% generation %}{{ m.content }}"
-                          "<|eot_id|>{% endgeneration %}{% else %}{{ m.content }}<|eot_id|>{% endif %}")  # fmt: skip
+    marked = GOOD.replace(
+        "{{ m.content }}<|eot_id|>",
+        "{% if m.role == 'assistant' %}{% generation %}{{ m.content }}"
+        "<|eot_id|>{% endgeneration %}{% else %}{{ m.content }}<|eot_id|>{% endif %}",
+    )
     using = codec(marked, tokenizer())
     assert encode(using, [("user", "q"), ("assistant", "a")]).problems == []
     original = module.assemble
@@ -236,8 +239,11 @@ def test_reasoning_set_apart_by_the_template_is_transformers(shared: Path) -> No
     ends = np.cumsum(encoded.lengths)
     for chat, a, b in zip(rows, ends - encoded.lengths, ends, strict=True):
         expected = reference.apply_chat_template(
-            [{"role": role, "content": text} for role, text in chat], chat_template=source, tokenize=True,
-            return_dict=True, return_assistant_tokens_mask=True,
-        )  # fmt: skip
+            [{"role": role, "content": text} for role, text in chat],
+            chat_template=source,
+            tokenize=True,
+            return_dict=True,
+            return_assistant_tokens_mask=True,
+        )
         assert encoded.ids[a:b].tolist() == expected["input_ids"]
         assert encoded.learned[a:b].astype(int).tolist() == expected["assistant_masks"]

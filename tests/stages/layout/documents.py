@@ -50,11 +50,17 @@ def schema(
     }
     made = schema_of(
         {
-            "version": 1, "name": "docs", "kind": "layout", "files": ["*"], "layout": section,
-            "tokenizer": {"path": tokenizer}, "model": model or {"family": "layoutlmv3"},
-            "policies": policies or {}, "output": output or {},
+            "version": 1,
+            "name": "docs",
+            "kind": "layout",
+            "files": ["*"],
+            "layout": section,
+            "tokenizer": {"path": tokenizer},
+            "model": model or {"family": "layoutlmv3"},
+            "policies": policies or {},
+            "output": output or {},
         }
-    )  # fmt: skip
+    )
     assert isinstance(made, LayoutSchema)
     return made
 

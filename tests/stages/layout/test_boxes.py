@@ -19,9 +19,13 @@ def page(*boxes: list[float], width: Any = 2000, height: Any = 2500, **more: Any
     """A page of one word a box, all labelled O."""
     words = [f"w{i}" for i in range(len(boxes))]
     return {
-        "words": words, "boxes": [list(box) for box in boxes], "labels": ["O"] * len(boxes),
-        "page_width": width, "page_height": height, **more,
-    }  # fmt: skip
+        "words": words,
+        "boxes": [list(box) for box in boxes],
+        "labels": ["O"] * len(boxes),
+        "page_width": width,
+        "page_height": height,
+        **more,
+    }
 
 
 def one(of: Any, *boxes: list[float], **more: Any) -> Judged:
@@ -63,8 +67,11 @@ def test_a_quarter_turn_in_percent_goes_by_the_pages_own_sides() -> None:
 def test_points_from_the_bottom_left() -> None:
     judged = one(
         schema(unit="point", origin="bottom_left"),
-        [61.2, 712.8, 122.4, 752.4], [61.2, 39.6, 122.4, 79.2], width=612, height=792,
-    )  # fmt: skip
+        [61.2, 712.8, 122.4, 752.4],
+        [61.2, 39.6, 122.4, 79.2],
+        width=612,
+        height=792,
+    )
     assert judged.boxes() == [[100, 50, 200, 100], [100, 900, 200, 950]]
     assert judged.good()
 

@@ -22,8 +22,12 @@ def page(words: list[str], labels: list[str] | None = None) -> dict[str, Any]:
         [float(i % 90), float(i // 90), float(i % 90) + 5, float(i // 90) + 5] for i in range(len(words))
     ]
     return {
-        "words": words, "boxes": boxes, "labels": labels or ["O"] * len(words), "page_width": 100, "page_height": 100,
-    }  # fmt: skip
+        "words": words,
+        "boxes": boxes,
+        "labels": labels or ["O"] * len(words),
+        "page_width": 100,
+        "page_height": 100,
+    }
 
 
 def rows(judged: Judged) -> list[dict[str, Any]]:

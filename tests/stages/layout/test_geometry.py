@@ -28,9 +28,12 @@ def scaled(boxes: list[Box], x: float, y: float) -> list[Box]:
 
 def one(boxes: list[Box], width: float = WIDTH, height: float = HEIGHT, **options: Any) -> Judged:
     page = {
-        "words": [f"w{i}" for i in range(len(boxes))], "boxes": boxes, "labels": ["O"] * len(boxes),
-        "page_width": width, "page_height": height,
-    }  # fmt: skip
+        "words": [f"w{i}" for i in range(len(boxes))],
+        "boxes": boxes,
+        "labels": ["O"] * len(boxes),
+        "page_width": width,
+        "page_height": height,
+    }
     return judge([page], schema(**options))
 
 

@@ -59,9 +59,14 @@ def test_windows_of_real_pages_are_those_of_transformers(kind: str, name: str, s
     tokenizer = reference(kind, folder)
     labels = {"column": "labels", "names": NAMES, "scheme": "none"}
     of = schema(
-        unit="norm1000", page={}, labels=labels, tokenizer=str(folder), model={"family": kind}, geometry="off",
+        unit="norm1000",
+        page={},
+        labels=labels,
+        tokenizer=str(folder),
+        model={"family": kind},
+        geometry="off",
         window={"max_tokens": 512, "stride": 128},
-    )  # fmt: skip
+    )
     compared = 0
     for words, boxes in pages(shared, 30):
         given = [len(word) % 3 for word in words]
@@ -71,9 +76,14 @@ def test_windows_of_real_pages_are_those_of_transformers(kind: str, name: str, s
         assert judged.samples is not None
         kept = judged.column("@word_index")
         expected = tokenizer(
-            [words[i] for i in kept], boxes=[boxes[i] for i in kept], word_labels=[given[i] for i in kept],
-            truncation=True, max_length=512, stride=128, return_overflowing_tokens=True,
-        )  # fmt: skip
+            [words[i] for i in kept],
+            boxes=[boxes[i] for i in kept],
+            word_labels=[given[i] for i in kept],
+            truncation=True,
+            max_length=512,
+            stride=128,
+            return_overflowing_tokens=True,
+        )
         ours = judged.samples.table.to_pylist()
         assert [row["input_ids"] for row in ours] == expected["input_ids"]
         assert [row["bbox"] for row in ours] == expected["bbox"]

@@ -31,9 +31,13 @@ def drawn(mode: str = "RGB", size: tuple[int, int] = (SIDE, SIDE)) -> Image.Imag
 
 def one(raw: Path, written: str | None = "a.png", **options: Any) -> Judged:
     page = {
-        "words": ["x"], "boxes": [[0, 0, 20, 20]], "labels": ["O"], "image": written,
-        "page_width": options.pop("width", SIDE), "page_height": options.pop("height", SIDE),
-    }  # fmt: skip
+        "words": ["x"],
+        "boxes": [[0, 0, 20, 20]],
+        "labels": ["O"],
+        "image": written,
+        "page_width": options.pop("width", SIDE),
+        "page_height": options.pop("height", SIDE),
+    }
     image = {"column": "image", **options.pop("image", {})}
     return encode([page], schema(image=image, **options), raw)
 
@@ -205,12 +209,18 @@ def test_paths_are_relative_to_the_file_or_the_raw_folder(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("written", "reason"),
     [
-        ("c.png", Reason.IMAGE_MISSING), ("", Reason.IMAGE_MISSING), ("forms", Reason.IMAGE_MISSING),
-        ("a\0b", Reason.IMAGE_MISSING), ("x" * 5000, Reason.IMAGE_MISSING), ("pipe", Reason.IMAGE_MISSING),
-        ("loop", Reason.IMAGE_MISSING), ("../../etc/passwd", Reason.IMAGE_PATH_ESCAPE),
-        ("/etc/passwd", Reason.IMAGE_PATH_ESCAPE), ("out.png", Reason.IMAGE_PATH_ESCAPE),
+        ("c.png", Reason.IMAGE_MISSING),
+        ("", Reason.IMAGE_MISSING),
+        ("forms", Reason.IMAGE_MISSING),
+        ("a\0b", Reason.IMAGE_MISSING),
+        ("x" * 5000, Reason.IMAGE_MISSING),
+        ("pipe", Reason.IMAGE_MISSING),
+        ("loop", Reason.IMAGE_MISSING),
+        ("../../etc/passwd", Reason.IMAGE_PATH_ESCAPE),
+        ("/etc/passwd", Reason.IMAGE_PATH_ESCAPE),
+        ("out.png", Reason.IMAGE_PATH_ESCAPE),
     ],
-)  # fmt: skip
+)
 def test_paths_that_lead_nowhere_or_out(written: str, reason: Reason, tmp_path: Path) -> None:
     raw = tmp_path / "raw"
     (raw / "forms").mkdir(parents=True)

@@ -48,9 +48,13 @@ def test_a_page_label_stands_on_every_window() -> None:
 
 @pytest.mark.parametrize(
     ("form", "label", "reason"),
-    [("names", "memo", "label_unknown"), ("ids", 2, "label_out_of_range"), ("ids", -1, "label_out_of_range"),
-     ("ids", -100, "label_out_of_range")],
-)  # fmt: skip
+    [
+        ("names", "memo", "label_unknown"),
+        ("ids", 2, "label_out_of_range"),
+        ("ids", -1, "label_out_of_range"),
+        ("ids", -100, "label_out_of_range"),
+    ],
+)
 def test_a_page_label_outside_the_list(form: str, label: Any, reason: str) -> None:
     judged = judge([page(["a"], page_label=label)], classed(form))
     assert judged.slugs(policy=Policy.QUARANTINE) == [reason]
@@ -151,16 +155,27 @@ def test_questions_as_transformers_encodes_them(kind: str, name: str, shared: Pa
 
     folder = shared / "tokenizers" / name
     of = schema(
-        labels={}, question={"column": "q"}, geometry="off", tokenizer=str(folder), model={"family": kind},
-        window={"max_tokens": 64, "stride": 16}, unit="norm1000", page={},
-    )  # fmt: skip
+        labels={},
+        question={"column": "q"},
+        geometry="off",
+        tokenizer=str(folder),
+        model={"family": kind},
+        window={"max_tokens": 64, "stride": 16},
+        unit="norm1000",
+        page={},
+    )
     words = [f"Posten {i}" if i % 7 == 0 else f"{i},50" for i in range(90)]
     boxes = [[i * 10, 20, i * 10 + 9, 40] for i in range(90)]
     question = "Wie hoch ist der Gesamtbetrag, netto?"
     judged = encode([{"words": words, "boxes": boxes, "question": question}], of)
     expected = reference(kind, folder)(
-        question, words, boxes=boxes, truncation="only_second", max_length=64,
-        stride=16, return_overflowing_tokens=True,
-    )  # fmt: skip
+        question,
+        words,
+        boxes=boxes,
+        truncation="only_second",
+        max_length=64,
+        stride=16,
+        return_overflowing_tokens=True,
+    )
     assert [row["input_ids"] for row in rows(judged)] == expected["input_ids"]
     assert [row["bbox"] for row in rows(judged)] == expected["bbox"]

@@ -17,9 +17,13 @@ def page(words: list[Any], labels: list[str] | None = None, **more: Any) -> dict
     """Words in a row, each with a box that tells its place."""
     boxes = [[10.0 * i, 100.0, 10.0 * i + 9, 120.0] for i in range(len(words))]
     return {
-        "words": words, "boxes": boxes, "labels": labels or ["O"] * len(words), "page_width": 1000,
-        "page_height": 1000, **more,
-    }  # fmt: skip
+        "words": words,
+        "boxes": boxes,
+        "labels": labels or ["O"] * len(words),
+        "page_width": 1000,
+        "page_height": 1000,
+        **more,
+    }
 
 
 def one(words: list[Any], labels: list[str] | None = None, **options: Any) -> Judged:
