@@ -34,7 +34,12 @@ class Item(Strict):
 
 
 class Column(Strict):
-    """One typed column."""
+    """One typed column.
+
+    Its name may not be one that a model, a collator or a trainer takes from a sample (`input_ids`, `labels`, `bbox`,
+    `inputs_embeds`, …): the message says who reads it. `token_type_ids` (layout, table, tokens) and `position_ids`
+    (tokens) may be carried as lists of integers; each value is judged against the model.
+    """
 
     type: ScalarName | Literal["list", "struct"] = "text"
     column: str | None = None
