@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.arrow_lists import Int64s
 from pipeline.batch import Batch, Findings, Samples, pieces, split
@@ -280,8 +281,6 @@ def _lengths(samples: Samples) -> Int64s:
     """Number of tokens of each sample, int64 [samples]; empty for a table without tokens."""
     if "input_ids" not in samples.table.column_names:
         return np.empty(0, np.int64)
-    import pyarrow.compute as pc
-
     lengths: Int64s = pc.list_value_length(samples.table["input_ids"]).to_numpy().astype(np.int64)
     return lengths
 

@@ -10,18 +10,16 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
+import polars as pl
+import pyarrow as pa
 
 from pipeline.batch import Batch, Findings, Int64s, merge
 from pipeline.readers.csv_quotes import BrokenRecord, RecordEnds, line_breaks
 from pipeline.readers.encoding import CHUNK_BYTES, partition_text
 from pipeline.readers.formats import BATCH_BYTES, BATCH_ROWS, Partition
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # Pieces of a text
 
@@ -274,8 +272,6 @@ def _shift_ids(findings: Findings, first: int) -> Findings:
 
 def concatenate(batches: list[Batch]) -> Batch:
     """Join batches of one partition; all of them hold ``cells``, or all of them hold ``raw``."""
-    import polars as pl
-
     if len(batches) == 1:
         return batches[0]
     ids = np.concatenate([b.ids for b in batches])
@@ -294,8 +290,6 @@ def concatenate(batches: list[Batch]) -> Batch:
 
 
 def _concat_raw(batches: list[Batch]) -> pa.Array | None:
-    import pyarrow as pa
-
     if all(b.raw is None for b in batches):
         return None
     return pa.concat_arrays([pa.nulls(len(b), pa.binary()) if b.raw is None else b.raw for b in batches])

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
+import pyarrow as pa
 
 from pipeline.batch import Batch, Findings, Int64s, Mask
 from pipeline.findings import FileNote, file_fault
@@ -26,9 +28,6 @@ from pipeline.reasons import Reason
 from pipeline.values.text_checks import is_clean, is_utf8
 
 if TYPE_CHECKING:
-    import polars as pl
-    import pyarrow as pa
-
     from pipeline.fields import Field
     from pipeline.readers.discover import Claim
     from pipeline.schema.model import Schema
@@ -200,8 +199,6 @@ def _batch_of_block(
     block: Block, partition: Partition, schema: Schema, limit: int, dropped: Counter[str]
 ) -> tuple[Batch, Findings, int]:
     """The records of a block as a batch with ids from 0, their findings, and their size in bytes."""
-    import polars as pl
-
     starts = np.concatenate([[0], block.ends[:-1]])
     faults: Faults = {item.index: (item.reason, item.found, "") for item in block.broken}
     if block.oversized:
@@ -243,8 +240,6 @@ def _batch_of_block(
 
 def _parse(data: bytes, partition: Partition) -> tuple[pl.DataFrame, list[tuple[int, int]]]:
     """The cells of the rows, and the ragged rows among them: (number from 1, number of fields)."""
-    import polars as pl
-    import pyarrow as pa
     from pyarrow import csv
 
     ragged: list[tuple[int, int]] = []
@@ -288,8 +283,6 @@ def _without_records(block: Block, starts: Int64s, faults: Faults) -> bytes:
 
 def _drop_blank_rows(cells: pl.DataFrame, indexes: Int64s) -> tuple[pl.DataFrame, Int64s]:
     """The cells, and the indexes of their records, without blank rows."""
-    import polars as pl
-
     if not all(column.null_count() for column in cells.get_columns()):
         return cells, indexes
     blank = cells.select(pl.all_horizontal(pl.all().is_null())).to_series().to_numpy()
@@ -300,15 +293,11 @@ def _drop_blank_rows(cells: pl.DataFrame, indexes: Int64s) -> tuple[pl.DataFrame
 
 def _insert_unread(cells: pl.DataFrame, unread: Mask) -> pl.DataFrame:
     """The cells with a row of nulls inserted for each unread record."""
-    import polars as pl
-
     index = pl.Series(np.cumsum(~unread) - 1, dtype=pl.Int64).set(pl.Series(unread), None)
     return cells.select(pl.all().gather(index))
 
 
 def _raw_of_unread(block: Block, starts: Int64s, kept: Int64s, unread: Mask) -> pa.Array:
-    import pyarrow as pa
-
     spans = zip(starts[kept].tolist(), block.ends[kept].tolist(), unread.tolist(), strict=True)
     raw = [block.data[start:end].rstrip(b"\r\n") if is_unread else None for start, end, is_unread in spans]
     return pa.array(raw, pa.binary())

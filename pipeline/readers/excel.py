@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
+import pyarrow as pa
 
 from pipeline.batch import Batch, Findings, Int64s
 from pipeline.findings import FileFault, FileNote, file_fault
@@ -174,9 +176,6 @@ def _unread_sheets(source: str, sheets: Sequence[tuple[str, str, str]], taken: s
 
 def _decode_batch(frame: memoryview, partition: Partition, count: int) -> tuple[Batch, list[list[Any]]]:
     """A batch from the child, and its marks: [row in the batch, column, reason slug, found]."""
-    import polars as pl
-    import pyarrow as pa
-
     with pa.ipc.open_stream(pa.py_buffer(frame)) as stream:
         table = stream.read_next_batch()
     marks: list[list[Any]] = json.loads(table.schema.metadata[b"marks"])

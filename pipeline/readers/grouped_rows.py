@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
+import pyarrow as pa
 
 from pipeline.arrow_lists import scatter
 from pipeline.batch import Batch, Findings, Int64s
@@ -33,8 +35,6 @@ from pipeline.values.json_decode import Decoder
 from pipeline.values.paths import field_paths
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from pipeline.schema.model import Schema
 
 
@@ -48,8 +48,6 @@ bytes, rank within the group, and first row of the group."""
 
 def rows_as_cells(batch: Batch, keys: pl.Series) -> pl.DataFrame:
     """The cells of a batch with the grouping columns."""
-    import polars as pl
-
     assert batch.cells is not None  # noqa: S101
     count = len(batch)
     raw = pl.Series(RAW, [None], pl.Binary).new_from_index(0, count)
@@ -74,8 +72,6 @@ def cells_of_batch(batch: Batch, schema: Schema, fields: Sequence[Field]) -> tup
 
 
 def _columns_as_text(frame: pl.DataFrame) -> pl.DataFrame:
-    import polars as pl
-
     columns = []
     for column in frame.get_columns():
         if column.dtype.is_nested():
@@ -85,9 +81,6 @@ def _columns_as_text(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _json_as_cells(batch: Batch, schema: Schema, fields: Sequence[Field]) -> tuple[Batch, Findings]:
-    import polars as pl
-    import pyarrow as pa
-
     assert batch.raw is not None  # noqa: S101
     group = schema.read.group_by
     names = dict.fromkeys(
@@ -149,8 +142,6 @@ class DocumentBuilder:
 
     def batches(self, table: pl.DataFrame) -> Iterator[tuple[Batch, Findings]]:
         """The documents of these rows."""
-        import polars as pl
-
         order = pl.col(ROW)
         if self._order is not None:
             order = pl.lit(parse_text.parse_cells(table.get_column(self._order), Kind.INTEGER).values)
@@ -169,9 +160,6 @@ class DocumentBuilder:
             at = until
 
     def _batch(self, table: pl.DataFrame, starts: Int64s) -> tuple[Batch, Findings]:
-        import polars as pl
-        import pyarrow as pa
-
         count = len(starts)
         ids = np.arange(self._records, self._records + count, dtype=np.int64)
         self._records += count
@@ -292,8 +280,6 @@ def group_rows(reading: Reading, partition: Partition, schema: Schema, fields: S
 
 def group_keys(batch: Batch, schema: Schema) -> pl.Series:
     """The group key of each row, null if it is blank or the row unread; "" if the whole file is one group."""
-    import polars as pl
-
     group = schema.read.group_by
     assert group is not None and batch.cells is not None  # noqa: S101
     none = pl.Series(KEY, [None], pl.String).new_from_index(0, len(batch))
@@ -341,8 +327,6 @@ class _GroupCollector:
 
     def add(self, batch: Batch, keys: pl.Series, findings: Findings) -> None:
         """Add rows and the findings on them."""
-        import polars as pl
-
         self._documents.add_findings(batch, findings)
         table = pl.concat([*self._tail, rows_as_cells(batch, keys)])
         keyed = np.flatnonzero(table[KEY].is_not_null().to_numpy())
@@ -354,8 +338,6 @@ class _GroupCollector:
 
     def complete_groups(self, *, everything: bool) -> Iterator[tuple[Batch, Findings]]:
         """Batches of the groups that are complete."""
-        import polars as pl
-
         if everything and self._tail:
             self._assign_groups(self._tail.pop())
         runs = self._partition.grouping == "runs"
@@ -378,8 +360,6 @@ class _GroupCollector:
 
     def _assign_groups(self, table: pl.DataFrame) -> None:
         """Assign unread rows to groups, and hold the rows of this share of the keys."""
-        import polars as pl
-
         if not table.height:
             return
         neighbours = table.with_columns(

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
+import pyarrow as pa
 
 from pipeline.batch import Batch, Findings, Int64s
 from pipeline.findings import FileNote
@@ -19,8 +21,6 @@ from pipeline.reasons import Reason
 from pipeline.values.text_checks import is_clean
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from pipeline.fields import Field
     from pipeline.readers.discover import Claim
     from pipeline.schema.model import Schema
@@ -61,8 +61,6 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
 def slice_lines(data: bytes, ends: Int64s, type_: pa.DataType | None = None) -> pa.Array:
     """The lines, each with its line break, without a copy: binary [lines], or another type of bytes. ``ends`` is int64
     [lines]."""
-    import pyarrow as pa
-
     offsets = np.concatenate([[0], ends]).astype(np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(type_ or pa.binary(), len(ends), buffers)
@@ -80,9 +78,6 @@ def batch_of_block(
     block: Block, partition: Partition, schema: Schema, limit: int, dropped: Counter[str]
 ) -> tuple[Batch, Findings, int]:
     """The records of a block as a batch of raw values with ids from 0, their findings, and their size in bytes."""
-    import polars as pl
-    import pyarrow as pa
-
     offsets = np.concatenate([[0], block.ends])
     raw = slice_lines(block.data, block.ends)
     rows = block.line + np.arange(len(block.ends), dtype=np.int64)

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
+import pyarrow as pa
 
 from pipeline.batch import Batch, Findings
 from pipeline.findings import FileNote, file_fault
@@ -234,9 +236,6 @@ def _encode_record(record: Any, keep: frozenset[str]) -> bytes:
 
 
 def _batch_of_record(raw: bytes, row: int, partition: Partition) -> tuple[Batch, Findings, int]:
-    import polars as pl
-    import pyarrow as pa
-
     first, place = np.zeros(1, np.int64), np.array([row], np.int64)
     batch = Batch(partition.source, None, first, place, pl.DataFrame(), raw=pa.array([raw], pa.binary()))
     return batch, Findings(), len(raw)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 
 from pipeline.batch import Batch, Findings
@@ -23,8 +24,6 @@ from pipeline.readers.header import align_header, expected_names, prove_header
 from pipeline.reasons import Reason
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from pipeline.fields import Field
     from pipeline.readers.discover import Claim
     from pipeline.schema.model import Schema
@@ -71,8 +70,6 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
     """Batches of columns in the types of the file, under the names of the schema."""
 
     def batches(_: Counter[str]) -> Iterator[tuple[Batch, Findings]]:
-        import polars as pl
-
         count = 0
         names = align_header(partition.header, expected_names(fields))
         numeric = {field.path: field.type.kind for field in fields if field.type.kind in _NUMERIC}
@@ -168,8 +165,6 @@ def _to_frame(
     table: pa.RecordBatch, source: str, names: Sequence[str], numeric: Sequence[Kind | None]
 ) -> pl.DataFrame:
     """The columns under the schema's names. ``numeric``: for each column, the kind of its field if that is a number."""
-    import polars as pl
-
     arrays = []
     for name, array, kind in zip(table.schema.names, table.columns, numeric, strict=True):
         plain = _plain_type(array.type, name, source)

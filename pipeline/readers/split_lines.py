@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
+import pyarrow as pa
 
 from pipeline.batch import Batch, Findings
 from pipeline.findings import FileNote, file_fault
@@ -24,8 +26,6 @@ from pipeline.reasons import Reason
 from pipeline.values.text_checks import is_clean
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from pipeline.fields import Field
     from pipeline.readers.discover import Claim
     from pipeline.schema.model import Schema
@@ -77,9 +77,6 @@ def read(partition: Partition, path: Path, schema: Schema, fields: Sequence[Fiel
 def _batch_of_block(
     block: Block, partition: Partition, schema: Schema, form: LineFormat, limit: int, dropped: Counter[str]
 ) -> tuple[Batch, Findings, int]:
-    import polars as pl
-    import pyarrow as pa
-
     sliced = slice_lines(block.data, block.ends, pa.string())
     lines = pl.Series("line", pl.from_arrow(sliced)).str.strip_chars_end("\r\n")
     filled = (lines.str.strip_chars() != "").to_numpy()
@@ -137,6 +134,4 @@ def _batch_of_block(
 
 def _blank_as_null(column: pl.Series, name: str) -> pl.Series:
     """The column with null for an empty field."""
-    import polars as pl
-
     return column.rename(name).to_frame().select(pl.when(pl.col(name) != "").then(pl.col(name))).to_series()

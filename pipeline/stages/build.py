@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from pipeline.batch import EncodeStage, RecordStage
 from pipeline.errors import SchemaError
 from pipeline.schema.fields import fields_of
@@ -20,8 +22,6 @@ from pipeline.stages.kind import Finish, Kind
 from pipeline.stages.sample_columns import CONTENT
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from pipeline.models.tokenizer import Tokenizer
 
 
@@ -103,8 +103,6 @@ def _each_once(shard: pa.Schema, loaded: LoadedSchema) -> None:
 
 def _context(loaded: LoadedSchema, raw: Path, labels: tuple[str, ...]) -> Context[Schema]:
     """What the stages are built from: tokenizer loaded, limits of the model known."""
-    import pyarrow as pa
-
     from pipeline.models.families import limits_for
 
     schema = loaded.schema

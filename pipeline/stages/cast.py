@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from pipeline.arrow_lists import scatter
 from pipeline.batch import Batch, Findings, Int64s, Mask
@@ -43,7 +44,6 @@ def join_coordinates(parts: Sequence[pl.Series]) -> tuple[pl.Series, Mask]:
     Also says which records have parts of different lengths (bool [n]): they are null, too.
     """
     import polars as pl
-    import pyarrow as pa
 
     lengths = [part.list.len().fill_null(0).to_numpy().astype(np.int64) for part in parts]
     whole = np.logical_and.reduce([part.is_not_null().to_numpy() for part in parts])
@@ -192,8 +192,6 @@ class Cast:
 
     # ── where the values come from ───────────────────────────────────────────────────────────────────────
     def _json(self, batch: Batch, unread: Mask, collector: FindingCollector) -> list[pl.Series]:
-        import pyarrow as pa
-
         assert batch.raw is not None  # noqa: S101
         raw = batch.raw.filter(pa.array(~unread)) if unread.any() else batch.raw
         columns = self._decoder(raw, batch.ids[~unread], collector)

@@ -65,8 +65,6 @@ def with_notes(samples: Samples, findings: Findings) -> Samples:
 
 def carried(batch: Batch, records: Int64s, columns: list[pa.Field]) -> dict[str, pa.Array]:
     """The schema's own columns, one value a sample, in their Arrow types."""
-    import polars as pl
-
     if not columns:
         return {}
     frame: pl.DataFrame = batch.frame.select(field.name for field in columns)[pl.Series(records)]

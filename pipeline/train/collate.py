@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -239,8 +240,6 @@ def _certified_of(dataset: Any) -> CertifiedSet:
 
 def _classes(rows: CertifiedRows) -> Int64s | None:
     """The labels of a table, one per sample, int64 [rows]; None for a data set with a label per token or none."""
-    import pyarrow as pa
-
     if "labels" not in rows.column_names or not pa.types.is_integer(rows.table.schema.field("labels").type):
         return None
     return rows.table["labels"].to_numpy().astype(np.int64)  # type: ignore[no-any-return]

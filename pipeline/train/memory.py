@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from pipeline.train.batches import Budget
 from pipeline.train.recipe import Recipe
 from pipeline.train.rows import CertifiedSet
@@ -104,8 +106,6 @@ def parameters(recipe: Recipe, certified: CertifiedSet) -> Parameters:
 
 def supervised_share(certified: CertifiedSet) -> float:
     """Share of supervised tokens in the first 2,000 rows, 0 to 1."""
-    import numpy as np
-
     from pipeline.shards.schemas import IGNORE
     from pipeline.train.rows import CertifiedRows
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from pipeline.arrow_lists import scatter
 from pipeline.fields import Kind
@@ -132,7 +133,6 @@ def _through_json(
 ) -> pl.Series:
     """Encode nested values as JSON and decode them with the JSON decoder, which knows every form they may have."""
     import polars as pl
-    import pyarrow as pa
 
     if _holds_bytes(column.dtype):
         return _all_wrong(column, field_path, report)

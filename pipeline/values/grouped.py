@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from pipeline.arrow_lists import elements, scatter
 from pipeline.batch import Int64s, Mask
@@ -50,7 +51,6 @@ def list_of_rows(column: pl.Series, field_path: FieldPath, decimal: str, report:
     ``report`` has the id and row of every entry.
     """
     import polars as pl
-    import pyarrow as pa
 
     entries = GroupedRows.of(column)
     values, bad = _parse_entries(entries.cells, field_path, decimal, report)
@@ -122,7 +122,6 @@ def _parse_entries(
 def _parse_boxes(cells: pl.Series, field_path: FieldPath, report: Report) -> tuple[pl.Series, Mask]:
     """Parse cells with one box each, written as JSON. Each is decoded as a list, which must hold exactly one box."""
     import polars as pl
-    import pyarrow as pa
 
     field = field_path.field
     blank = (cells.str.strip_chars() == "").fill_null(True)

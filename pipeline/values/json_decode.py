@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from msgspec import UNSET, Raw
 
 from pipeline.batch import Int64s, Mask
@@ -31,7 +32,6 @@ from pipeline.values.text_checks import is_utf8
 
 if TYPE_CHECKING:
     import polars as pl
-    import pyarrow as pa
 
 
 # Decoded values become Arrow columns
@@ -72,8 +72,6 @@ def _raw_as_text(value: Any) -> str | None:
 
 
 def _arrow_array(values: list[Any], type_: FieldType, keys: MessageKeys) -> pa.Array:
-    import pyarrow as pa
-
     match type_.kind:
         case Kind.STRUCT:
             return _struct_array(values, type_, keys)
@@ -96,8 +94,6 @@ def _arrow_array(values: list[Any], type_: FieldType, keys: MessageKeys) -> pa.A
 
 def _list_array(values: list[Any], build: Any) -> pa.Array:
     """A list array; ``build`` makes the array of all elements."""
-    import pyarrow as pa
-
     present = [isinstance(value, list) for value in values]
     all_present = all(present)
     lists = (
@@ -118,14 +114,10 @@ def _list_array(values: list[Any], build: Any) -> pa.Array:
 
 
 def _double_array(values: list[Any]) -> pa.Array:
-    import pyarrow as pa
-
     return pa.array(np.array(values, np.float64))
 
 
 def _struct_array(values: list[Any], type_: FieldType, keys: MessageKeys) -> pa.Array:
-    import pyarrow as pa
-
     present = [isinstance(value, msgspec.Struct) for value in values]
     arrays = []
     for i, (_, member) in enumerate(type_.fields):

@@ -11,17 +11,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
+import pyarrow as pa
 from msgspec import UNSET, Raw, UnsetType
 
 from pipeline.fields import Content, FieldType, Kind
 from pipeline.values.paths import FieldPath, element_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # Turns of a conversation
 
@@ -63,8 +60,6 @@ def turn_struct(keys: MessageKeys) -> type[msgspec.Struct]:
 
 def turn_columns(turns: list[Any], keys: MessageKeys) -> pa.Array:
     """Turns of either parser (typed structs or ``Turn``) as an Arrow struct array of ``fields.message_dtype()``."""
-    import pyarrow as pa
-
     typed = [turn for turn in turns if not isinstance(turn, Turn)]
     found = {part: _first_present(typed, part, names) for part, names in keys}
     contents = found.get("content", [UNSET] * len(typed))

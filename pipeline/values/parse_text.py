@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from pipeline.arrow_lists import scatter
 from pipeline.batch import Findings, Int64s, Mask
 from pipeline.fields import Content, FieldType, Kind, message_dtype
@@ -279,7 +281,6 @@ def parse_json_cells(
 ) -> pl.Series:
     """Decode cells that hold JSON (null: blank); null where a cell is blank or wrong."""
     import polars as pl
-    import pyarrow as pa
 
     if field_path.field.text_turn:
         return _turns_or_text(cells, field_path, depth, collector, report)

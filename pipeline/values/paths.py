@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from pipeline.arrow_lists import elements
 from pipeline.batch import Int64s
@@ -179,7 +180,6 @@ def map_nested(
 
 def _as_lists(column: pl.Series, inner: pl.Series, lengths: Int64s) -> pl.Series:
     import polars as pl
-    import pyarrow as pa
 
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     lists = pa.LargeListArray.from_arrays(

@@ -12,7 +12,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.arrow_lists import Int64s, flatten, lists, offsets, within
 from pipeline.batch import Samples
@@ -73,8 +75,6 @@ def is_packed(schema: pa.Schema) -> bool:
 
 def unpacked(batch: pa.RecordBatch) -> pa.RecordBatch:
     """``row`` and ``content_id`` of each conversation in packed sequences."""
-    import polars as pl
-
     ids = pl.Series(pl.from_arrow(batch.column(PACKED).flatten()), dtype=pl.String)
     rows = ids.str.extract(r"#([0-9]+)(?:#w[0-9]+)?$", 1).cast(pl.Int64)
     contents = (
@@ -114,8 +114,6 @@ def _joined(table: pa.Table, name: str, order: Int64s, whole: Int64s) -> pa.Arra
 
 def _joined_texts(column: pa.ChunkedArray, order: Int64s, counts: Int64s) -> pa.Array:
     """The texts of each sequence's conversations as one text."""
-    import pyarrow.compute as pc
-
     texts = column.combine_chunks().take(pa.array(order))
     return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets(counts)), texts), BETWEEN)
 

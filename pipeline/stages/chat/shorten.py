@@ -338,8 +338,6 @@ def _put_back(
 
 def stacked(first: Turns, second: Turns) -> Turns:
     """Conversations of two parts of one batch, one part after the other."""
-    import polars as pl
-
     return replace(
         first,
         counts=np.concatenate([first.counts, second.counts]),
