@@ -91,14 +91,14 @@ class _Slow:
 def test_a_cluster_lost_at_work_is_said_to_be_so() -> None:
     """Killed for real, with tasks under way: exit 75 after half a minute, not Ray's own exit 1 after one."""
     with pytest.raises(BusyError, match="was lost") as caught:
-        engine._next(_Slow("127.0.0.1:1", ends=False), ["a"])
+        engine._wait_for_one(_Slow("127.0.0.1:1", ends=False), ["a"])
     assert (caught.value.exit, caught.value.where) == (75, "127.0.0.1:1")
 
 
 def test_slow_tasks_are_waited_for_while_the_head_answers_or_comes_back() -> None:
     with socket.create_server(("127.0.0.1", 0)) as head:
-        assert engine._next(_Slow(f"127.0.0.1:{head.getsockname()[1]}", ends=True), ["a", "b"]) == "a"
-    assert engine._next(_Slow("127.0.0.1:1", ends=True), ["a"]) == "a"
+        assert engine._wait_for_one(_Slow(f"127.0.0.1:{head.getsockname()[1]}", ends=True), ["a", "b"]) == "a"
+    assert engine._wait_for_one(_Slow("127.0.0.1:1", ends=True), ["a"]) == "a"
 
 
 def test_a_cluster_that_someone_started_on_this_machine_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
