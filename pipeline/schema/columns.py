@@ -140,16 +140,15 @@ JUDGED: Mapping[str, tuple[str, ...]] = {
     "position_ids": ("tokens",),
 }
 """Names among them whose values ``stages/certify.py`` judges token by token, and the kinds that may carry them."""
-_LABEL_KINDS = ("table",)
-"""Kinds whose label is a column of the file, so that ``label`` is its usual name."""
 
 
-def reserved(columns: Mapping[str, Column], kind: str) -> list[str]:
+def reserved(columns: Mapping[str, Column], kind: str, label: str | None = None) -> list[str]:
     """What is wrong with the names of carried columns, one sentence each; empty when nothing is.
 
     Args:
         columns: the schema's ``columns``.
         kind: the schema's ``kind``.
+        label: the column that a table declares as its label; it may have any of the names of labels.
     """
     faults = []
     for name, column in columns.items():
@@ -160,6 +159,6 @@ def reserved(columns: Mapping[str, Column], kind: str) -> list[str]:
                 faults.append(
                     f"column {name!r} reaches the model and must be `type: list` of `items: {{type: integer}}`"
                 )
-        elif name in MODEL_INPUTS and not (name == "label" and kind in _LABEL_KINDS):
+        elif name in MODEL_INPUTS and not (kind == "table" and name in ("label", label)):
             faults.append(f"column name {name!r} is {MODEL_INPUTS[name]}")
     return faults

@@ -133,9 +133,14 @@ class Schema(Strict):
     quarantine: Quarantine = Quarantine()
     output: Output = Output()
 
+    @property
+    def label_column(self) -> str | None:
+        """The column that a table declares as its label."""
+        return None
+
     @model_validator(mode="after")
     def _names(self) -> Schema:
-        if faults := reserved(self.columns, self.kind):
+        if faults := reserved(self.columns, self.kind, self.label_column):
             raise ValueError(
                 f"{'; '.join(faults)}: give another name under `columns` and set `column:` to the header"
             )
@@ -201,6 +206,10 @@ class TableSchema(Schema):
     chat: None = None
     table: Table
     tokens: None = None
+
+    @property
+    def label_column(self) -> str | None:
+        return self.table.label
 
 
 class TokensSchema(Schema):

@@ -63,7 +63,7 @@ def outcome_of(case: Case, folder: Path, policies: Mapping[str, str] | None = No
     for row in (row for name in DATASETS for row in _rows(folder / "clean" / name / "data")):
         place = f"{row['source']}:{row['row']}"
         outcome.certified.add(place)
-        outcome.note(place, set(row["notes"]))
+        outcome.note(place, set(row["notes"]) - outcome.counted)  # repeats are counted apart
     for row in _rows(folder / "clean" / "quarantine" / "data"):
         place = f"{row['source']}:{row['row']}"
         outcome.quarantined.add(place)

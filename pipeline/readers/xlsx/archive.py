@@ -95,7 +95,7 @@ def _describe(head: bytes) -> str:
 CHUNK_BYTES = 4 * 2**20
 MOST_PART_BYTES = 64 * 2**20
 """Most inflated bytes of a part other than sheets and shared strings."""
-_READ_BYTES = 2**20
+_READ_BYTES = 2**16
 """Bytes that are inflated at a time."""
 
 
@@ -157,7 +157,7 @@ class WorkbookArchive:
             yield b"".join(chunk)
 
     def pieces(self, part: str, *, limit: int | None = None) -> Iterator[bytes]:
-        """Bytes of a part, inflated lazily, in pieces of at most 1 MiB.
+        """Bytes of a part, inflated lazily, in pieces of at most 64 KiB.
 
         Raises ``TaskFault`` as ``chunks`` does.
         """
